@@ -1,0 +1,38 @@
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+DEV    := $(VENV)/.ready-dev
+
+.PHONY: demo test test-slow lint bench clean
+
+demo: $(READY)
+	$(BIN)/whorl demo
+
+test: lint
+	$(BIN)/pytest -m "not slow" -q
+
+test-slow: $(DEV)
+	$(BIN)/pytest -m slow -q
+
+lint: $(DEV)
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+bench: $(DEV)
+	$(BIN)/python benchmarks/overhead.py
+
+clean:
+	rm -rf $(VENV) demo build dist
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install -q -c constraints.txt -e .
+	touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+	touch $@ $(READY)
