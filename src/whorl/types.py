@@ -41,7 +41,7 @@ class _Hidden:
         raise HiddenLabelError("the labels of this task are hidden from the learner")
 
     __getattr__ = __getitem__ = __iter__ = __len__ = __array__ = __bool__ = _touch
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _touch  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _touch
     __add__ = __radd__ = __sub__ = __rsub__ = __int__ = __float__ = __index__ = _touch
 
     def __repr__(self) -> str:
@@ -50,3 +50,13 @@ class _Hidden:
 
 HIDDEN = _Hidden()
 """The labels of a task that is learned without them. ``labels is HIDDEN`` is the only allowed question."""
+
+Labels = IntArray | _Hidden
+"""Labels where the protocol grants them, else ``HIDDEN``."""
+
+
+def granted(labels: Labels) -> IntArray:
+    """The labels of a task that has them; raises where they are hidden."""
+    if isinstance(labels, _Hidden):
+        labels._touch()
+    return labels

@@ -1,0 +1,5 @@
+"""``python -m whorl``."""
+
+from whorl.cli import main
+
+main()

@@ -1,0 +1,59 @@
+"""The command line: one file a command. Heavy imports happen inside commands, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+import typer
+
+from whorl import __version__
+from whorl.cli import data, doctor, runs
+from whorl.cli.run import run
+from whorl.errors import WhorlError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"whorl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Keep learning new image classes from data nobody has labelled."""
+
+
+app.command()(run)
+app.command("list")(runs.list_runs)
+app.command()(runs.show)
+app.command("data")(data.fetch)
+app.command()(doctor.doctor)
+
+
+def main() -> None:
+    """The entry point: what a user can mend ends in one line and exit code 2."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except (WhorlError, click.ClickException) as error:
+        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        print(f"whorl: {message}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("whorl: stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone; let Python's exit not complain about it either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,130 @@
+"""``whorl list`` and ``whorl show``: what is stored."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from whorl.errors import WhorlError
+
+if TYPE_CHECKING:
+    from whorl.config import Config
+
+
+def list_runs(
+    out: Annotated[Path, typer.Option(help="Where runs are stored.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """List the stored runs."""
+    from whorl.runs.store import Run
+
+    if not out.is_dir():
+        raise WhorlError(f"there is no folder {out}; `whorl run` makes it, or name another with --out")
+    rows = []
+    for path in sorted(entry for entry in out.iterdir() if entry.is_dir()):
+        try:
+            found = Run.open(path)
+            rows.append((path, found.config, found.scores()))
+        except WhorlError as error:
+            print(f"left out: {error}", file=sys.stderr)
+    if as_json:
+        print(json.dumps([{"run": str(path), **_head(scores)} for path, _, scores in rows]))
+        return
+    table = _table("run", "method", "labels", "tasks", "avg", "last", "state")
+    for path, config, scores in rows:
+        state = "finished" if scores["finished"] else "unfinished"
+        numbers = [_number(scores.get(key)) for key in ("avg", "last")]
+        table.add_row(path.name, config.method.name, config.labels, str(len(scores["steps"])), *numbers, state)
+    _console().print(table)
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="A run's folder, or the beginning or end of its name.")],
+    out: Annotated[Path, typer.Option(help="Where runs are stored.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything stored as one JSON document.")] = False,
+) -> None:
+    """Show one run: its config, its scores after each task, and the summary."""
+    from whorl.evaluate import summary
+
+    found = find_run(run, out)
+    scores = found.scores()
+    if as_json:
+        print(json.dumps({"run": str(found.path), "config": found.config.tree(), **scores}))
+        return
+    print_run(found.path, found.config, scores["steps"], summary(scores["steps"]))
+    if not scores["finished"]:
+        print("unfinished; the command that began it goes on with it")
+
+
+def find_run(name: str, out: Path) -> Any:
+    """The run that ``name`` means."""
+    from whorl.runs.store import Run
+
+    if (Path(name) / "config.toml").is_file():
+        return Run.open(Path(name))
+    entries = sorted(e for e in out.iterdir() if e.is_dir()) if out.is_dir() else []
+    matching = [e for e in entries if e.name.startswith(name) or e.name.endswith(name)]
+    if len(matching) == 1:
+        return Run.open(matching[0])
+    if matching:
+        raise WhorlError(f"{name!r} could be {', '.join(e.name for e in matching)}; say more of the name")
+    raise WhorlError(f"no run {name!r} in {out}; `whorl list` shows the runs there are")
+
+
+def print_run(path: Path, config: Config, steps: Sequence[dict[str, Any]], summary: dict[str, Any]) -> None:
+    """A run as a table on stdout."""
+    about = (
+        f"{config.data.name}, {config.method.name}, labels {config.labels}, recipe {config.recipe}, seed {config.seed}"
+    )
+    print(f"{about}\n{path}")
+    table = _table(
+        "task", "classes", "acc", "plain", "top-5", "nmi", "ari", "fc", "nme", "labels", "seconds", "images/s"
+    )
+    for step in steps:
+        keys = "acc", "acc_plain", "acc5", "nmi", "ari", "acc_fc", "acc_nme", "label_acc"
+        rate = "–" if step["images_per_second"] is None else f"{step['images_per_second']:.0f}"
+        numbers = [_number(step[key]) for key in keys]
+        table.add_row(str(step["task"]), str(step["classes"]), *numbers, f"{step['seconds']:.1f}", rate)
+    _console().print(table)
+    if summary:
+        words = {
+            "avg": "Avg (tasks 2 on)",
+            "last": "Last",
+            "avg_with_first": "Avg with task 1",
+            "forgetting": "forgetting",
+        }
+        print("   ".join(f"{word} {_number(summary[key])}" for key, word in words.items()))
+
+
+def _head(scores: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "tasks": len(scores["steps"]),
+        "finished": scores["finished"],
+        "avg": scores.get("avg"),
+        "last": scores.get("last"),
+    }
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in columns:
+        table.add_column(
+            name, justify="left" if name in ("run", "method", "labels", "state") else "right", no_wrap=True
+        )
+    return table
+
+
+def _console() -> Console:
+    """Wide enough for every column where the output is not a terminal."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=200)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

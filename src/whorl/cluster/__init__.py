@@ -1,0 +1,21 @@
+"""Clusterers by name: one a file, and others' through the entry point group ``whorl.cluster``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from whorl import registry
+from whorl.cluster.base import Clusterer, Clusters
+from whorl.cluster.kmeans import KMeans
+
+CLUSTERERS: dict[str, Callable[..., Clusterer]] = {"kmeans": KMeans}
+"""name → factory, taking the clusterer's options as keywords."""
+
+
+def create(name: str, **options: Any) -> Clusterer:
+    """The clusterer called ``name``."""
+    return registry.find("clusterer", name, CLUSTERERS, "whorl.cluster")(**options)
+
+
+__all__ = ["CLUSTERERS", "Clusterer", "Clusters", "KMeans", "create"]

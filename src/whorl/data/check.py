@@ -1,0 +1,97 @@
+"""Finding broken images before a run does: each is tried once, in threads, and the result is remembered."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from whorl.data.decode import Pixels
+from whorl.data.download import cache
+from whorl.data.options import DataOptions, Notify
+from whorl.data.source import ArraySource
+from whorl.errors import WhorlError
+from whorl.types import IntArray
+
+SIZE = 8
+"""Decoding to this side is enough to find damage, and quick for a JPEG."""
+
+_CHUNK = 64
+Broken = dict[int, str]
+
+
+def gather(
+    image: Callable[[int, int], Pixels],
+    labels: IntArray,
+    class_names: Sequence[str],
+    size: int,
+    resident: bool,
+    key: str,
+    options: DataOptions,
+    notify: Notify,
+) -> tuple[npt.NDArray[np.bool_], ArraySource | None]:
+    """Which images can be read, and those in memory if they are to be ``resident``.
+
+    ``image(i, side)`` decodes one or raises ``WhorlError``. Where nothing is kept in memory the outcome is remembered
+    under ``key``, which stands for the content. Broken images are named one by one, or an error if options are strict.
+    """
+    pixels = np.empty((len(labels) if resident else 0, size, size, 3), np.uint8)
+
+    def attempt(i: int) -> None:
+        if resident:
+            pixels[i] = image(i, size)
+        else:
+            image(i, SIZE)
+
+    def find() -> Broken:
+        return _failures(len(labels), attempt, max(1, options.workers))
+
+    broken = find() if resident else _remembered(key, find)
+    if broken and options.strict:
+        raise WhorlError(f"{broken[min(broken)]}; mend or remove it, or allow broken images to be left out")
+    for _, message in sorted(broken.items()):
+        notify(f"left out: {message}")
+    keep = np.ones(len(labels), bool)
+    keep[list(broken)] = False
+    counts = np.bincount(labels[keep], minlength=len(class_names))
+    if not counts.all():
+        raise WhorlError(f"class {class_names[int(counts.argmin())]!r} has no image that can be read")
+    return keep, ArraySource(torch.from_numpy(pixels[keep] if broken else pixels)) if resident else None
+
+
+def _failures(count: int, attempt: Callable[[int], None], threads: int) -> Broken:
+    def chunk(start: int) -> Broken:
+        found = {}
+        for i in range(start, min(start + _CHUNK, count)):
+            try:
+                attempt(i)
+            except WhorlError as error:
+                found[i] = str(error)
+        return found
+
+    with ThreadPoolExecutor(threads) as pool:
+        return {i: message for found in pool.map(chunk, range(0, count, _CHUNK)) for i, message in found.items()}
+
+
+def _remembered(key: str, find: Callable[[], Broken]) -> Broken:
+    """The outcome for ``key`` from the cache; found and put there if need be. A useless cache does no harm."""
+    path = cache() / "checked" / f"{key}.json"
+    try:
+        return {int(i): str(message) for i, message in json.loads(path.read_text())["broken"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        broken = find()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        with open(handle, "w") as file:
+            json.dump({"broken": broken}, file)
+        os.replace(temporary, path)
+    except OSError:
+        pass
+    return broken

@@ -1,0 +1,141 @@
+"""CIFAR-100 in its official binary form: from a folder, from the archive itself, or downloaded."""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from whorl.data.download import cache, fetch, md5
+from whorl.data.options import DataOptions, Notify
+from whorl.data.source import ArraySource, Dataset
+from whorl.errors import WhorlError
+from whorl.types import IntArray
+
+URL = "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz"
+MD5 = "03b5dce01913d631647c71ecec9e9cb8"
+ARCHIVE = "cifar-100-binary.tar.gz"
+FOLDER = "cifar-100-binary"
+
+COUNTS = {"train.bin": 50_000, "test.bin": 10_000}
+_NAMES = "fine_label_names.txt"
+_RECORD = 2 + 3 * 32 * 32  # coarse label, fine label, then the red, green and blue plane
+_CLASSES = """
+apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle
+caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish
+forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle
+mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine
+possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar
+sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree
+wolf woman worm"""
+
+
+def load_cifar100(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
+    """CIFAR-100 from a folder or an archive; without a directory from the user's cache, downloaded if need be."""
+    place = fetch_cifar100(None) if directory is None else _locate(directory)
+    read = _from_folder(place) if place.is_dir() else _from_archive(place)
+    train, train_labels = _parse(read["train.bin"], "train.bin", place)
+    test, test_labels = _parse(read["test.bin"], "test.bin", place)
+    listed = read.get(_NAMES, b"").decode("utf-8", "replace").split()
+    return Dataset(
+        name="cifar100",
+        train=train,
+        test=test,
+        train_labels=train_labels,
+        test_labels=test_labels,
+        class_names=tuple(listed if len(listed) == 100 else _CLASSES.split()),
+        fingerprint="",
+        mean=(0.5071, 0.4867, 0.4408),
+        std=(0.2675, 0.2565, 0.2761),
+        augment="crop_flip",
+        input_size=32,
+    )
+
+
+def fetch_cifar100(directory: Path | None) -> Path:
+    """Where CIFAR-100 lies: in ``directory`` or the user's cache, downloaded and checked unless a good one is there."""
+    if directory is not None and (found := _in_folder(directory)) is not None and found.is_dir():
+        _from_folder(found)
+        return found
+    target = (cache() if directory is None else directory) / ARCHIVE
+    if directory is not None and target.exists() and md5(target) != MD5:
+        raise WhorlError(f"{target} is not the official archive, or only half of it; move it away and fetch again")
+    return fetch(URL, MD5, target)
+
+
+def _in_folder(directory: Path) -> Path | None:
+    """The folder with the two files, or the archive, whichever ``directory`` has."""
+    for place in (directory, directory / FOLDER):
+        if any((place / name).is_file() for name in COUNTS):
+            return place
+    return directory / ARCHIVE if (directory / ARCHIVE).is_file() else None
+
+
+def _locate(directory: Path) -> Path:
+    if directory.is_file():
+        return directory
+    if not directory.exists():
+        raise WhorlError(f"{directory} is not there; check --data-dir, or leave it out to download CIFAR-100")
+    place = _in_folder(directory)
+    if place is None and any((directory / name).exists() for name in ("cifar-100-python", "meta")):
+        raise WhorlError(f"{directory} holds the Python version of CIFAR-100; the binary version is needed: {URL}")
+    if place is None:
+        raise WhorlError(f"{directory} has neither train.bin and test.bin nor {ARCHIVE}; `whorl data cifar100` gets it")
+    return place
+
+
+def _from_folder(folder: Path) -> dict[str, bytes]:
+    read = {}
+    for name in (*COUNTS, _NAMES):
+        path = folder / name
+        if path.is_file():
+            _check_size(name, path.stat().st_size, folder)
+            read[name] = path.read_bytes()
+    return _complete(read, folder)
+
+
+def _from_archive(path: Path) -> dict[str, bytes]:
+    """The members by their last name only, straight into memory: no path in the archive is ever written to."""
+    read: dict[str, bytes] = {}
+    try:
+        with tarfile.open(path, "r:*") as archive:
+            for member in archive:
+                name = member.name.rsplit("/", 1)[-1]
+                if member.isfile() and name in (*COUNTS, _NAMES):
+                    _check_size(name, member.size, path)
+                    stream = archive.extractfile(member)
+                    read[name] = b"" if stream is None else stream.read()
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        reason = str(error) or type(error).__name__
+        raise WhorlError(f"{path} is damaged or only half downloaded ({reason}); get it again from {URL}") from error
+    return _complete(read, path)
+
+
+def _complete(read: dict[str, bytes], place: Path) -> dict[str, bytes]:
+    for name in COUNTS:
+        if name not in read:
+            raise WhorlError(f"{place} holds no {name}; get the binary version of CIFAR-100 again from {URL}")
+    return read
+
+
+def _check_size(name: str, size: int, place: Path) -> None:
+    """Before reading: an archive may claim any size."""
+    if name in COUNTS and size != COUNTS[name] * _RECORD:
+        found = f"{size / _RECORD:,.1f}" if size % _RECORD else f"{size // _RECORD:,}"
+        raise WhorlError(f"{name} in {place} has {found} images, not {COUNTS[name]:,}; get it again from {URL}")
+    if size > 1 << 20 and name not in COUNTS:
+        raise WhorlError(f"{name} in {place} is too long to be a list of class names")
+
+
+def _parse(data: bytes, name: str, place: Path) -> tuple[ArraySource, IntArray]:
+    records = np.frombuffer(data, np.uint8).reshape(COUNTS[name], _RECORD)
+    labels = records[:, 1].astype(np.int64)
+    if labels.max() > 99:
+        raise WhorlError(
+            f"{name} in {place} has class {labels.max()}, but CIFAR-100 ends at 99; get it again from {URL}"
+        )
+    images = records[:, 2:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return ArraySource(torch.from_numpy(np.ascontiguousarray(images))), labels

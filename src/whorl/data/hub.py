@@ -1,0 +1,176 @@
+"""Any labelled image data set in the format of Hugging Face's ``datasets``, from a folder or by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whorl.data.check import gather
+from whorl.data.decode import Pixels, decode
+from whorl.data.files import IMAGENET_MEAN, IMAGENET_STD, digest, fits, same_classes
+from whorl.data.options import DataOptions, Notify
+from whorl.data.source import Dataset, Subset
+from whorl.data.split import split
+from whorl.errors import WhorlError
+from whorl.types import ImageSource, IntArray
+
+SIZE = 32
+_LABEL_COLUMNS = ("label", "fine_label", "labels")
+_TEST_PARTS = ("test", "validation", "valid", "val")
+
+
+class HubSource:
+    """Images decoded from a column each time they are read."""
+
+    resident = False
+
+    def __init__(self, rows: Any, column: str, part: str, size: int) -> None:
+        self.rows, self.column, self.part, self.size = rows, column, part, size
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def image(self, index: int, size: int) -> Pixels:
+        """One image at any size."""
+        cell = self.rows[index][self.column]
+        name = f"{self.part}[{index}]"
+        if cell is None or not (cell["bytes"] or cell["path"]):
+            raise WhorlError(f"{name}: has no image")
+        return decode(BytesIO(cell["bytes"]) if cell["bytes"] else cell["path"], size, name)
+
+    def read(self, indices: IntArray) -> Tensor:
+        """The images at ``indices``, decoded one after another."""
+        images = np.empty((len(indices), self.size, self.size, 3), np.uint8)
+        for row, index in enumerate(indices):
+            images[row] = self.image(int(index), self.size)
+        return torch.from_numpy(images)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Images of one part that can be read, their labels, and the names of those that cannot."""
+
+    images: ImageSource
+    labels: IntArray
+    skipped: tuple[str, ...] = ()
+
+    def rows(self, indices: IntArray) -> _Part:
+        return _Part(Subset(self.images, indices), self.labels[indices])
+
+
+def load_hub(reference: str, directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
+    """``reference`` is a folder made by ``save_to_disk`` or any that ``load_dataset`` reads, or a name on the hub.
+
+    ``directory`` is where ``datasets`` keeps downloads. Without a labelled test part, each class gives a fifth.
+    """
+    name = f"hub:{reference}"
+    parts = _open(reference, directory)
+    main = "train" if "train" in parts else next(iter(parts))
+    image, label = _columns(parts[main], name)
+    values = {part: _values(parts[part], label) for part in (main, *_TEST_PARTS) if part in parts}
+    if values[main] is None:
+        raise WhorlError(f"{name}: column {label!r} of part {main!r} leaves images without a label")
+    used = [main, *[part for part in _TEST_PARTS if values.get(part) is not None and part != main][:1]]
+    known, names = _classes(parts[main].features[label], [values[part] for part in used])
+    size = options.resize or SIZE
+    resident = fits(sum(len(values[part]) for part in used), size)
+
+    def opened(part: str) -> _Part:
+        source = HubSource(_undecoded(parts[part], image), image, part, size)
+        labels = np.searchsorted(known, values[part])
+        key = digest([parts[part]._fingerprint, image, part])
+        keep, held = gather(source.image, labels, names, size, resident, key, options, notify)
+        skipped = tuple(f"{part}[{i}]" for i in np.flatnonzero(~keep))
+        images = Subset(source, np.flatnonzero(keep)) if held is None else held
+        return _Part(images, labels[keep], skipped)
+
+    identity = [f"{part} {parts[part]._fingerprint}" for part in used]
+    return _dataset(name, [opened(part) for part in used], names, identity, size)
+
+
+def _dataset(name: str, opened: list[_Part], names: tuple[str, ...], identity: list[str], size: int) -> Dataset:
+    skipped = tuple(broken for part in opened for broken in part.skipped)
+    if len(opened) == 1:
+        opened = [opened[0].rows(indices) for indices in split(opened[0].labels, names)]
+    train, test = opened
+    return Dataset(
+        name=name,
+        train=train.images,
+        test=test.images,
+        train_labels=train.labels,
+        test_labels=test.labels,
+        class_names=names,
+        fingerprint=digest([*identity, *skipped]),
+        mean=IMAGENET_MEAN,
+        std=IMAGENET_STD,
+        augment="crop_flip",
+        input_size=size,
+        skipped=skipped,
+    )
+
+
+def _open(reference: str, directory: Path | None) -> dict[str, Any]:
+    """The parts of the data set by name."""
+    try:
+        import datasets
+    except ImportError:
+        raise WhorlError('data from the hub need the datasets package: pip install "whorl[hub]"') from None
+    folder = Path(reference).expanduser()
+    try:
+        if any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
+            found = datasets.load_from_disk(str(folder))
+        else:
+            where = str(folder) if folder.is_dir() else reference
+            found = datasets.load_dataset(where, cache_dir=None if directory is None else str(directory))
+    except Exception as error:  # whatever the network, the hub or a damaged folder lead to
+        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        raise WhorlError(f"hub:{reference} cannot be loaded ({reason}); check the name and the network") from error
+    return dict(found) if isinstance(found, dict) else {"train": found}
+
+
+def _columns(rows: Any, name: str) -> tuple[str, str]:
+    """Which column holds the image and which the class."""
+    import datasets
+
+    kinds = rows.features
+    images = [column for column, kind in kinds.items() if isinstance(kind, datasets.Image)]
+    if not images:
+        raise WhorlError(f"{name} has no image column; its columns are {', '.join(kinds)}")
+    usual = [column for column in _LABEL_COLUMNS if column in kinds]
+    labels = usual or [column for column, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)]
+    if not labels:
+        raise WhorlError(
+            f"{name} has no column named {' or '.join(_LABEL_COLUMNS)}; its columns are {', '.join(kinds)}"
+        )
+    return images[0], labels[0]
+
+
+def _values(rows: Any, label: str) -> Any:
+    """The column of classes as an array, or None where some image has none (the hub's sign for that is -1)."""
+    if label not in rows.column_names:
+        return None
+    values = np.asarray(list(rows[label]))
+    usable = values.dtype.kind in "iuU" and len(values) > 0
+    return None if not usable or (values.dtype.kind == "i" and values.min() < 0) else values
+
+
+def _classes(kind: Any, columns: list[Any]) -> tuple[Any, tuple[str, ...]]:
+    """The classes that have images, in their natural order, and what they are called."""
+    declared = getattr(kind, "names", None)
+    present = [np.unique(column) for column in columns]
+    named = [tuple(declared[v] if declared else str(v) for v in known) for known in present]
+    same_classes(named[0], named[-1])
+    return present[0], named[0]
+
+
+def _undecoded(rows: Any, column: str) -> Any:
+    """Only the images, as the bytes they are stored in."""
+    import datasets
+
+    return rows.select_columns([column]).cast_column(column, datasets.Image(decode=False))

@@ -1,0 +1,90 @@
+"""ImageNet in its official layout, DIR/train/WNID/* and DIR/val/WNID/*, whole or a hundred classes of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+from whorl.data.files import class_folders, existing, loose_images, scan
+from whorl.data.folder import two_parts
+from whorl.data.options import DataOptions, Notify
+from whorl.data.source import Dataset
+from whorl.errors import WhorlError
+
+INPUT = 224
+_MARGIN = 256 / 224  # the shorter side is resized to 256 where the net sees 224
+
+# The first hundred entries of the seed-1993 permutation of the thousand classes, sorted: LUCIR's choice.
+_S2 = """
+7 11 14 44 54 62 75 77 85 105 108 123 126 127 133 142 160 174 186 192 215 219 224 238 240 260 262 274 275 279 284 288
+289 303 312 323 324 337 390 391 394 400 413 419 437 446 466 470 471 473 478 490 493 494 507 508 509 512 523 539 542
+548 590 597 600 622 632 634 637 650 658 665 699 704 722 730 748 761 782 783 812 836 842 850 852 856 859 886 894 906
+911 912 928 959 966 979 988 989 990 999"""
+
+
+def load_imagenet(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
+    """All classes that DIR/train has, in the order of their WordNet ids."""
+    return _load("imagenet", directory, None, options, notify)
+
+
+def load_imagenet100(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
+    """The classes of ``options.subset``: S1 (the first hundred), S2 (drawn with seed 1993) or those a file lists."""
+    return _load("imagenet100", directory, subset_wnids(options.subset), options, notify)
+
+
+def _load(name: str, directory: Path | None, wanted: list[str] | None, options: DataOptions, notify: Notify) -> Dataset:
+    root = existing(directory, name)
+    for part in ("train", "val"):
+        _check_layout(root / part, wanted)
+    wanted = class_folders(root / "train") if wanted is None else wanted
+    train = scan(root, "train", notify, wanted)
+    test = scan(root, "val", notify, wanted if set(wanted) <= set(class_folders(root / "val")) else None)
+    side = options.resize or INPUT
+    # Never kept in memory: random crops are cut from the larger square, and a thousand classes would not fit.
+    data = two_parts(name, train, test, round(side * _MARGIN), False, options, notify)
+    return replace(data, augment="resized_crop", input_size=side)
+
+
+def _check_layout(folder: Path, wanted: list[str] | None) -> None:
+    if not folder.is_dir():
+        raise WhorlError(f"{folder} is not there; ImageNet lies in DIR/train/WNID/ and DIR/val/WNID/")
+    there = class_folders(folder)
+    if not there and loose_images(folder):
+        raise WhorlError(f"the images in {folder} must be sorted into class folders, {folder.name}/WNID/*.JPEG")
+    missing = [wnid for wnid in wanted or [] if wnid not in set(there)]
+    if missing:
+        shown = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
+        raise WhorlError(f"{folder} lacks {len(missing)} of {len(wanted or [])} class folders: {shown}")
+
+
+def wnids() -> list[str]:
+    """The thousand WordNet ids of ILSVRC 2012, sorted."""
+    return (files("whorl.data") / "imagenet_wnids.txt").read_text().split()
+
+
+def subset_wnids(subset: str) -> list[str]:
+    """The sorted WordNet ids of ``S1``, ``S2`` or a list file: one id, or its place among the thousand, a line."""
+    every = wnids()
+    if subset == "S1":
+        return every[:100]
+    if subset == "S2":
+        return [every[int(place)] for place in _S2.split()]
+    try:
+        lines = Path(subset).read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise WhorlError(f"subset {subset!r} is neither S1 nor S2 nor a list file that can be read") from None
+    chosen = [_wnid(word, every, subset) for line in lines if (word := line.split("#")[0].strip())]
+    twice = sorted({wnid for wnid in chosen if chosen.count(wnid) > 1})
+    if twice or not chosen:
+        raise WhorlError(f"{subset} lists {f'{twice[0]} more than once' if twice else 'no class'}")
+    return sorted(chosen)
+
+
+def _wnid(word: str, every: list[str], subset: str) -> str:
+    if word.isdecimal() and int(word) < len(every):
+        return every[int(word)]
+    if re.fullmatch(r"n\d{8}", word):
+        return word
+    raise WhorlError(f"{subset}: {word!r} is neither a WordNet id such as {every[0]} nor a number from 0 to 999")

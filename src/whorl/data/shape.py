@@ -1,0 +1,63 @@
+"""What the options ask of every data set alike, applied in one place: fewer classes, fewer images, another size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch.nn.functional import interpolate
+
+from whorl.data.options import DataOptions
+from whorl.data.source import ArraySource, Dataset, Subset
+from whorl.data.split import choose
+from whorl.errors import WhorlError
+from whorl.types import ImageSource, IntArray
+
+
+def shape(data: Dataset, options: DataOptions) -> Dataset:
+    """``data`` as the options ask for it. Loaders may have seen to some of it already; that is left as it is."""
+    if options.classes is not None:
+        data = _first_classes(data, options.classes)
+    if options.per_class is not None:
+        data = _rows(data, choose(data.train_labels, options.per_class), np.arange(len(data.test)))
+    if options.resize is not None:
+        data = _resize(data, options.resize)
+    return data
+
+
+def _first_classes(data: Dataset, count: int) -> Dataset:
+    if count > len(data.class_names):
+        raise WhorlError(f"{data.name} has {len(data.class_names)} classes; {count} were asked for")
+    few = _rows(data, np.flatnonzero(data.train_labels < count), np.flatnonzero(data.test_labels < count))
+    return replace(few, class_names=data.class_names[:count])
+
+
+def _rows(data: Dataset, train: IntArray, test: IntArray) -> Dataset:
+    """Some rows of both parts; a part that stays whole is not wrapped."""
+    return replace(
+        data,
+        train=data.train if len(train) == len(data.train) else Subset(data.train, train),
+        test=data.test if len(test) == len(data.test) else Subset(data.test, test),
+        train_labels=data.train_labels[train],
+        test_labels=data.test_labels[test],
+    )
+
+
+def _resize(data: Dataset, size: int) -> Dataset:
+    if data.input_size == size:
+        return data
+    if not (data.train.resident and data.test.resident):
+        raise WhorlError(f"{data.name} cannot be resized; leave the size out")
+    return replace(data, train=resized(data.train, size), test=resized(data.test, size), input_size=size)
+
+
+def resized(source: ImageSource, size: int, chunk: int = 2048) -> ArraySource:
+    """The same images at another size (bilinear, antialiased), in memory."""
+    out = torch.empty((len(source), size, size, 3), dtype=torch.uint8)
+    for start in range(0, len(source), chunk):
+        rows = np.arange(start, min(start + chunk, len(source)))
+        pixels = source.read(rows).permute(0, 3, 1, 2).float()
+        pixels = interpolate(pixels, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
+        out[start : start + len(rows)] = pixels.round_().clamp_(0, 255).permute(0, 2, 3, 1).to(torch.uint8).cpu()
+    return ArraySource(out)

@@ -1,0 +1,205 @@
+"""Image sources: where pixels come from, without a word about labels; and the data set that holds two of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from whorl.data.decode import decode
+from whorl.errors import WhorlError
+from whorl.types import ImageSource, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test images, their labels in natural class order, and how the net is to see them."""
+
+    name: str
+    train: ImageSource
+    test: ImageSource
+    train_labels: IntArray
+    test_labels: IntArray
+    class_names: tuple[str, ...]
+    fingerprint: str
+    """Names the content of data a user brings along; empty where the name and the options say it all."""
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    augment: str
+    """``crop_flip``, ``shift`` (no mirror) or ``resized_crop``."""
+    input_size: int
+    """The side the net sees; smaller than the side of the sources for ``resized_crop``."""
+    skipped: tuple[str, ...] = ()
+    """Broken images that were left out."""
+
+
+class ArraySource:
+    """Images that lie in memory as one uint8 tensor [n, size, size, 3]."""
+
+    resident = True
+
+    def __init__(self, images: Tensor) -> None:
+        if (
+            images.dtype != torch.uint8
+            or images.ndim != 4
+            or images.shape[1] != images.shape[2]
+            or images.shape[3] != 3
+        ):
+            raise ValueError(f"expected uint8 [n, size, size, 3], got {images.dtype} {tuple(images.shape)}")
+        self.images = images
+
+    @property
+    def size(self) -> int:
+        """Side of the images."""
+        return int(self.images.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def read(self, indices: IntArray) -> Tensor:
+        """The images at ``indices``."""
+        return self.images.index_select(0, torch.as_tensor(indices, dtype=torch.int64, device=self.images.device))
+
+
+class FileSource:
+    """Images decoded from files each time they are read."""
+
+    resident = False
+
+    def __init__(self, root: Path, names: Sequence[str], size: int) -> None:
+        # One block of bytes and an array of ends instead of a list of strings: a million names take a few tens of
+        # megabytes, and forked workers share them, since reading them changes no reference counts.
+        encoded = [os.fsencode(name) for name in names]
+        self._names = np.frombuffer(b"".join(encoded), np.uint8)
+        self._ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        self.root = root
+        self.size = size
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def path(self, index: int) -> Path:
+        """Where the image at ``index`` lies."""
+        name = self._names[self._ends[index] : self._ends[index + 1]].tobytes()
+        return self.root / os.fsdecode(name)
+
+    def read(self, indices: IntArray) -> Tensor:
+        """The images at ``indices``, decoded one after another."""
+        images = np.empty((len(indices), self.size, self.size, 3), np.uint8)
+        for row, index in enumerate(indices):
+            images[row] = decode(self.path(int(index)), self.size)
+        return torch.from_numpy(images)
+
+
+class Subset:
+    """Some images of another source, in the order of ``indices``. A subset of a subset keeps one table only."""
+
+    def __init__(self, source: ImageSource, indices: IntArray) -> None:
+        indices = np.asarray(indices, np.int64)
+        if isinstance(source, Subset):
+            indices, source = source.indices[indices], source.source
+        self.source: ImageSource = source
+        self.indices: IntArray = indices
+
+    @property
+    def size(self) -> int:
+        """Side of the images."""
+        return self.source.size
+
+    @property
+    def resident(self) -> bool:
+        """As the source."""
+        return self.source.resident
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def read(self, indices: IntArray) -> Tensor:
+        """The images at ``indices`` of this subset."""
+        return self.source.read(self.indices[indices])
+
+
+class Concat:
+    """Several sources of one image size, one after another."""
+
+    def __init__(self, sources: Sequence[ImageSource]) -> None:
+        if len({source.size for source in sources}) != 1:
+            raise ValueError(f"sources of one image size are needed, got {[source.size for source in sources]}")
+        self.sources = tuple(sources)
+        self._starts = np.cumsum([0, *map(len, self.sources)])
+
+    @property
+    def size(self) -> int:
+        """Side of the images."""
+        return self.sources[0].size
+
+    @property
+    def resident(self) -> bool:
+        """Only if every part is."""
+        return all(source.resident for source in self.sources)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def read(self, indices: IntArray) -> Tensor:
+        """The images at ``indices``; each part is asked once."""
+        indices = np.asarray(indices, np.int64)
+        if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
+            raise IndexError(f"image index out of range for {len(self)} images")
+        owner = np.searchsorted(self._starts, indices, side="right") - 1
+        parts = [(np.flatnonzero(owner == i), source) for i, source in enumerate(self.sources)]
+        pieces = [
+            source.read(indices[rows] - start) for (rows, source), start in zip(parts, self._starts, strict=False)
+        ]
+        order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+        return torch.cat(pieces).index_select(0, torch.from_numpy(order).to(pieces[0].device))
+
+
+class _Batches(torch.utils.data.Dataset[Tensor | str]):
+    """What a worker process holds: the source and the batches asked for."""
+
+    def __init__(self, source: ImageSource, index_batches: Sequence[IntArray]) -> None:
+        self.source, self.index_batches = source, index_batches
+
+    def __len__(self) -> int:
+        return len(self.index_batches)
+
+    def __getitem__(self, i: int) -> Tensor | str:
+        try:
+            return self.source.read(self.index_batches[i])
+        except WhorlError as error:  # as a value: torch would wrap a worker's exception in its traceback
+            return str(error)
+
+
+def batches(source: ImageSource, index_batches: Sequence[IntArray], workers: int) -> Iterator[Tensor]:
+    """uint8 batches in the given order.
+
+    Read directly where the images are resident; else by ``workers`` processes that read ahead (0: in this process).
+    """
+    if source.resident or workers == 0:
+        yield from map(source.read, index_batches)
+        return
+    with warnings.catch_warnings():
+        # torch warns when there are more workers than cores, which is the user's choice; Python warns of forking with
+        # threads about. Forked workers only decode, and start in milliseconds, which counts: they start every epoch.
+        warnings.simplefilter("ignore")
+        iterator = iter(
+            DataLoader(
+                _Batches(source, index_batches),
+                batch_size=None,
+                num_workers=min(workers, max(len(index_batches), 1)),
+                multiprocessing_context="fork" if sys.platform == "linux" else None,
+            )
+        )
+    for batch in iterator:
+        if isinstance(batch, str):
+            raise WhorlError(batch)
+        yield batch

@@ -1,0 +1,184 @@
+"""Algorithm 1: what a learner is, and how it takes one step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whorl import cluster
+from whorl.config import Config
+from whorl.data.augment import Augment
+from whorl.data.stream import Task
+from whorl.fit import Epoch, Ticker, fit
+from whorl.labels.labeler import labels_for
+from whorl.memory.memory import Memory
+from whorl.memory.nme import class_means, nme_scores
+from whorl.memory.select import exemplars, get_selector
+from whorl.methods import method_class
+from whorl.methods.base import Phase, Samples, Step
+from whorl.nets.extract import extract
+from whorl.nets.model import Model, Output, weights
+from whorl.runtime import Runtime
+from whorl.seeds import derive
+from whorl.types import HIDDEN, FloatArray, ImageSource, IntArray
+
+
+@dataclass(frozen=True)
+class Halt:
+    """Where learning stands after an epoch inside a step; enough to go on from exactly there."""
+
+    phase: int
+    epoch: int
+    labels: IntArray
+    model: dict[str, Tensor]
+    momenta: dict[str, Tensor]
+    starts: tuple[dict[str, Tensor], ...]
+    """The model as it was when phases 1, 2, … began (phase 0 begins with the model of the last step)."""
+    record: dict[str, float | int | str] = field(default_factory=dict)
+
+
+class Learner:
+    """A model that grows. Its state is the model, the memory and the labels each task was learned with."""
+
+    def __init__(self, config: Config, augment: Augment, runtime: Runtime) -> None:
+        self.config, self.augment, self.runtime = config, augment, runtime
+        net = config.net
+        self.model = runtime.place(Model(net.arch, net.head, net.final_relu, config.seed))
+        self.frozen = self.model.frozen()
+        self.memory = Memory(config.memory.policy, config.memory.quota)
+        self.learned: list[Samples] = []
+        self.method = method_class(config.method.name)(**config.method.options)
+        self.clusterer = cluster.create(**config.cluster.model_dump())
+
+    @property
+    def known(self) -> int:
+        """How many classes have been learned."""
+        return self.frozen.classes
+
+    def features(self, images: ImageSource, mirrored: bool = False) -> FloatArray:
+        """What the last finished model sees in the images."""
+        return extract(self.frozen, images, self.augment, self.runtime, mirrored)
+
+    def learn(self, task: Task, ticker: Ticker, resume: Halt | None = None) -> Iterator[Halt]:
+        """One step of Algorithm 1. Stops after each epoch to say where it stands; run it to the end."""
+        if resume is None:
+            seed = derive(self.config.seed, "cluster", task.index)
+            labels = labels_for(
+                task.labels, lambda: self.features(task.images), self.clusterer, self.known, task.classes, seed
+            )
+        else:
+            labels = resume.labels
+        self.model.grow(task.classes)
+        self.runtime.place(self.model)
+        step = self._step(task, labels)
+        yield from self._train(step, ticker, resume)
+        self.frozen = self.model.frozen()
+        self._remember(task, labels)
+        self.learned.append(step.new)
+
+    def scores(self, images: ImageSource) -> dict[str, FloatArray | None]:
+        """Scores [n, classes] by either classifier: the head's logits, and nearness to the exemplars' means."""
+        features = self.features(images)
+        with torch.inference_mode():
+            head = self.frozen.head(torch.from_numpy(features).to(self.runtime.device)).cpu().numpy()
+        return {"fc": head, "nme": nme_scores(features, self.means()) if len(self.memory) else None}
+
+    def means(self) -> FloatArray:
+        """The class means of the exemplars as the current model sees them."""
+        return class_means(self.features(self.memory.source), self.memory.labels, self.known)
+
+    def _step(self, task: Task, labels: IntArray) -> Step:
+        return Step(
+            task=task.index,
+            model=self.model,
+            teacher=self._teacher(),
+            known=self.known,
+            new=Samples(task.images, labels),
+            memory=self.memory,
+            past=tuple(self.learned) if self.method.needs_past else (),
+            train=self.config.train,
+            optim=self.config.optim,
+        )
+
+    def _teacher(self) -> Teacher:
+        return Teacher(self.frozen, self.runtime)
+
+    def _train(self, step: Step, ticker: Ticker, resume: Halt | None) -> Iterator[Halt]:
+        starts: list[dict[str, Tensor]] = []
+        for number, phase in enumerate(self._phases(step, resume)):
+            if number > 0:
+                starts.append(resume.starts[number - 1] if resume and number <= resume.phase else weights(self.model))
+            if resume and number < resume.phase:
+                continue
+            begin, momenta = 0, {}
+            if resume and number == resume.phase:
+                self.model.load_state_dict(resume.model)
+                begin, momenta = resume.epoch + 1, resume.momenta
+            purpose = (step.task, number)
+            epochs = fit(
+                phase, self.model, self.augment, self.runtime, self.config.seed, purpose, ticker, begin, momenta
+            )
+            for epoch in epochs:
+                yield self._halt(step, number, phase, epoch, tuple(starts))
+
+    def _phases(self, step: Step, resume: Halt | None) -> Iterator[Phase]:
+        """The method's plan. When resuming, each phase is planned with the model that its start saw."""
+        plan = iter(self.method.plan(step))
+        number = 0
+        while True:
+            if resume and 0 < number <= resume.phase:
+                self.model.load_state_dict(resume.starts[number - 1])
+            phase = next(plan, None)
+            if phase is None:
+                return
+            yield phase
+            number += 1
+
+    def _halt(self, step: Step, number: int, phase: Phase, epoch: Epoch, starts: tuple[dict[str, Tensor], ...]) -> Halt:
+        record: dict[str, float | int | str] = {
+            "task": step.task,
+            "phase": phase.name,
+            "epoch": epoch.epoch + 1,
+            "epochs": phase.epochs,
+            "loss": epoch.loss,
+            "lr": epoch.lr,
+            "images": epoch.images,
+        }
+        return Halt(number, epoch.epoch, step.new.labels, weights(self.model), epoch.momenta, starts, record)
+
+    def _remember(self, task: Task, labels: IntArray) -> None:
+        """Algorithm 2. Where labels were granted, groups are the classes and nothing is clustered again."""
+        quota = self.memory.per_class(self.known)
+        if quota == 0:
+            return
+        config = self.config.memory
+        indices, ids = exemplars(
+            self.features(task.images),
+            labels - (self.known - task.classes),
+            task.classes,
+            quota,
+            get_selector(config.select),
+            self.clusterer,
+            config.reading if task.labels is HIDDEN else "reuse",
+            derive(self.config.seed, "exemplars", task.index),
+        )
+        stored = np.asarray(ids + self.known - task.classes, dtype=np.int64)
+        self.memory = self.memory.add(task.images.read(indices), stored, task.index)
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """The model before the step, as losses call it: no gradient, and the student's precision."""
+
+    model: Model
+    runtime: Runtime
+
+    def __call__(self, images: Tensor) -> Output:
+        """Logits and features of a batch."""
+        with torch.no_grad(), self.runtime.autocast():
+            out: Output = self.model(images)
+        return out

@@ -1,0 +1,196 @@
+"""The loop over tasks: learn, score, commit; resumed wherever it stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from whorl.config import Config
+from whorl.data.augment import VIEWS, Augment
+from whorl.data.source import Dataset
+from whorl.data.stream import Stream, class_incremental, split_sizes
+from whorl.engine import Learner
+from whorl.errors import WhorlError, unknown
+from whorl.evaluate import Evaluator, summary
+from whorl.fit import Ticker
+from whorl.memory.memory import Memory
+from whorl.memory.select import get_selector
+from whorl.methods import method_class
+from whorl.methods.base import Samples
+from whorl.nets.heads import HEADS
+from whorl.nets.model import weights
+from whorl.nets.resnet import BACKBONES
+from whorl.runs.store import Finished, Run, Spent
+from whorl.runtime import Runtime
+
+Record = dict[str, Any]
+
+
+class Reporter(Ticker, Protocol):
+    """Is told how a run goes."""
+
+    def begin(self, tasks: int, images: int, done: int) -> None:
+        """``images`` training images are to be learned from, ``done`` of them already."""
+        ...
+
+    def task(self, task: int, classes: int) -> None:
+        """A task begins."""
+        ...
+
+    def epoch(self, record: Record) -> None:
+        """An epoch has ended."""
+        ...
+
+    def scored(self, step: Record) -> None:
+        """A task has been scored."""
+        ...
+
+
+class Silent:
+    """Tells nobody."""
+
+    def begin(self, tasks: int, images: int, done: int) -> None:
+        """Nothing."""
+
+    def task(self, task: int, classes: int) -> None:
+        """Nothing."""
+
+    def tick(self, images: int, loss: Tensor) -> None:
+        """Nothing."""
+
+    def epoch(self, record: Record) -> None:
+        """Nothing."""
+
+    def scored(self, step: Record) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    path: Path
+    config: Config
+    steps: tuple[Record, ...]
+    summary: Record
+    resumed: bool
+    """Whether anything of it had been there before."""
+
+
+def check(config: Config) -> None:
+    """Names and combinations that a config's types cannot rule out."""
+    for kind, name, known in (
+        ("network", config.net.arch, BACKBONES),
+        ("head", config.net.head, HEADS),
+        ("augmentation", config.train.augment, {"auto", *VIEWS}),
+    ):
+        if name not in known:
+            raise unknown(kind, name, known)
+    get_selector(config.memory.select)
+    if config.classifier == "nme" and config.memory.quota == 0:
+        raise WhorlError("--classifier nme needs exemplars; set --quota or choose --classifier fc")
+
+
+def run(
+    config: Config,
+    data: Dataset,
+    out: Path,
+    runtime: Runtime | None = None,
+    reporter: Reporter | None = None,
+    fresh: bool = False,
+) -> Result:
+    """Run a config to its end under ``out``: from the start, from where it stopped, or just read the result."""
+    check(config)
+    stream, evaluator = _protocol(config, data)
+    reporter = reporter or Silent()
+    store = Run.at(out, config)
+    store.lock()
+    try:
+        if fresh:
+            store.clear()
+        before = store.scores()
+        store.begin()
+        steps: list[Record] = before["steps"]
+        if not before["finished"]:
+            runtime = replace(runtime or Runtime(), precision=config.precision)
+            learner = Learner(config, _augment(config, data), runtime)
+            for step in _continue(store, learner, stream, evaluator, steps, reporter):
+                steps.append(step)
+                scores = {"finished": len(steps) == len(stream), "steps": steps, **summary(steps)}
+                store.save_task(_state(learner), scores)
+                reporter.scored(step)
+        return Result(store.path, config, tuple(steps), summary(steps), resumed=bool(before["steps"]))
+    finally:
+        store.release()
+
+
+def _augment(config: Config, data: Dataset) -> Augment:
+    view = data.augment if config.train.augment == "auto" else config.train.augment
+    return Augment(view, data.input_size, data.mean, data.std)
+
+
+def _protocol(config: Config, data: Dataset) -> tuple[Stream, Evaluator]:
+    given = config.labels == "given"
+    spec = config.stream
+    sizes = split_sizes(len(data.class_names), spec.step, spec.first, spec.tasks)
+    stream, truth = class_incremental(data, sizes, spec.order, given)
+    return stream, Evaluator(truth, sizes, config.classifier, given)
+
+
+def _continue(
+    store: Run, learner: Learner, stream: Stream, evaluator: Evaluator, steps: list[Record], reporter: Reporter
+) -> Iterator[Record]:
+    """The scores of every task that is still to be learned."""
+    done = len(steps)
+    if done:
+        _restore(learner, store.load_task(done), stream[:done])
+    halt, spent = store.load_epoch(done + 1)
+    reporter.begin(len(stream), sum(passes(learner.config, stream)), sum(s["images"] for s in steps) + spent.images)
+    for task in stream[done:]:
+        reporter.task(task.index, task.classes)
+        started = clock = time.perf_counter()
+        base = spent
+        for position in learner.learn(task, reporter, halt):
+            now = time.perf_counter()
+            images = int(position.record["images"])
+            spent = Spent(base.seconds + now - started, spent.training_seconds + now - clock, spent.images + images)
+            record = {**position.record, "seconds": now - clock, "images_per_second": images / (now - clock)}
+            store.save_epoch(task.index, replace(position, record=record), spent)
+            reporter.epoch(record)
+            clock = time.perf_counter()
+        scores = evaluator.score(learner, task.index)
+        seconds = base.seconds + time.perf_counter() - started
+        rate = spent.images / spent.training_seconds if spent.training_seconds else None
+        yield {**scores, "images": spent.images, "seconds": seconds, "images_per_second": rate}
+        halt, spent = None, Spent()
+
+
+def passes(config: Config, stream: Stream) -> Iterator[int]:
+    """How many images each task will push through training, by the recipe's epochs: what the time left is told from."""
+    known, seen = 0, 0
+    needs_past = method_class(config.method.name).needs_past
+    for task in stream:
+        quota = config.memory.quota * (known if config.memory.policy == "per-class" else bool(known))
+        replayed = seen if needs_past else quota
+        epochs = config.train.first_epochs if task.index == 1 else config.train.epochs
+        yield epochs * (len(task.images) + replayed)
+        known, seen = known + task.classes, seen + len(task.images)
+
+
+def _state(learner: Learner) -> Finished:
+    labels = [torch.from_numpy(samples.labels) for samples in learner.learned]
+    return Finished(weights(learner.model), labels, learner.memory.state())
+
+
+def _restore(learner: Learner, state: Finished, stream: Stream) -> None:
+    learner.model.restore(state.model)
+    learner.runtime.place(learner.model)
+    learner.frozen = learner.model.frozen()
+    learner.memory = Memory.from_state(learner.memory.policy, learner.memory.quota, state.memory)
+    learner.learned = [Samples(t.images, y.numpy()) for t, y in zip(stream, state.labels, strict=True)]

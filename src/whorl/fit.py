@@ -1,0 +1,118 @@
+"""The one loop over batches: runs a phase, epoch by epoch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from whorl.data.augment import Augment
+from whorl.data.source import batches
+from whorl.errors import WhorlError
+from whorl.methods.base import Batch, Phase
+from whorl.nets.model import Model, Output
+from whorl.runtime import Runtime
+from whorl.schedule import learning_rate
+from whorl.seeds import generator
+from whorl.types import IntArray
+
+CHECK_EVERY = 100
+"""Batches between two looks at the loss, which stop the device for a moment."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """An epoch that has just ended."""
+
+    epoch: int
+    loss: float
+    lr: float
+    images: int
+    momenta: dict[str, Tensor]
+
+
+class Ticker(Protocol):
+    """Is told of every batch."""
+
+    def tick(self, images: int, loss: Tensor) -> None:
+        """``images`` more have been learned from, with this loss."""
+        ...
+
+
+def fit(
+    phase: Phase,
+    model: Model,
+    augment: Augment,
+    runtime: Runtime,
+    seed: int,
+    purpose: tuple[int, ...],
+    ticker: Ticker,
+    start: int = 0,
+    momenta: Mapping[str, Tensor] = {},
+) -> Iterator[Epoch]:
+    """Train ``model`` in place and stop after each epoch to say so.
+
+    All that is random is drawn from (``seed``, ``purpose``, epoch), so starting at epoch ``start`` with the momenta
+    of the epoch before continues exactly where an earlier call stopped.
+    """
+    optim, labels = phase.optim, torch.from_numpy(phase.data.labels)
+    optimiser = torch.optim.SGD(
+        model.parameters(), optim.lr, optim.momentum, nesterov=optim.nesterov, weight_decay=optim.weight_decay
+    )
+    _restore(optimiser, model, momenta)
+    forward = runtime.forward(model)
+    model.train()
+    for epoch in range(start, phase.epochs):
+        plan = _batches(len(phase.data), phase.batch, generator(seed, "shuffle", *purpose, epoch))
+        draws = generator(seed, "augment", *purpose, epoch)
+        total, seen, lr = torch.zeros((), device=runtime.device), 0, optim.lr
+        for number, (index, images) in enumerate(
+            zip(plan, batches(phase.data.images, plan, runtime.workers), strict=True)
+        ):
+            lr = learning_rate(optim, epoch * len(plan) + number, len(plan), phase.epochs)
+            for group in optimiser.param_groups:
+                group["lr"] = lr
+            x = runtime.inputs(augment.train(images.to(runtime.device), draws))
+            y = labels[torch.from_numpy(index)].to(runtime.device)
+            with runtime.autocast():
+                out: Output = forward(x)
+                loss = phase.loss(Batch(x, y, out.logits, out.features))
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            total += loss.detach() * len(index)
+            seen += len(index)
+            ticker.tick(len(index), loss.detach())
+            if number % CHECK_EVERY == 0:
+                _check(loss, phase, epoch, optim.lr)
+        _check(total, phase, epoch, optim.lr)
+        yield Epoch(epoch, total.item() / max(seen, 1), lr, seen, _momenta(optimiser, model))
+
+
+def _batches(n: int, size: int, draws: torch.Generator) -> list[IntArray]:
+    """A shuffled pass. A last batch of a single image is left out: batch norm cannot learn from it."""
+    parts = [part.numpy() for part in torch.split(torch.randperm(n, generator=draws), size)]
+    return parts[:-1] if len(parts) > 1 and len(parts[-1]) == 1 else parts
+
+
+def _momenta(optimiser: torch.optim.SGD, model: Model) -> dict[str, Tensor]:
+    found = {name: optimiser.state[p].get("momentum_buffer") for name, p in model.named_parameters()}
+    return {name: buffer for name, buffer in found.items() if buffer is not None}
+
+
+def _restore(optimiser: torch.optim.SGD, model: Model, momenta: Mapping[str, Tensor]) -> None:
+    for name, parameter in model.named_parameters():
+        if name in momenta:
+            optimiser.state[parameter]["momentum_buffer"] = momenta[name].to(parameter)
+
+
+def _check(loss: Tensor, phase: Phase, epoch: int, lr: float) -> None:
+    if not math.isfinite(loss.item()):
+        raise WhorlError(
+            f"the loss is no longer a number in phase {phase.name!r}, epoch {epoch + 1}: training diverged; "
+            f"try a lower rate, for instance --set optim.lr={lr / 4:g}. What was saved before is kept"
+        )

@@ -1,0 +1,1 @@
+"""Labels for a task: the ones granted, or pseudo labels from clusters."""

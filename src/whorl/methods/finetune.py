@@ -1,0 +1,17 @@
+"""Fine-tuning: train on what arrives and on nothing else. The lower bound."""
+
+from __future__ import annotations
+
+from whorl.methods.base import Method, Phase, Step
+from whorl.methods.losses import cross_entropy
+
+
+class Finetune(Method):
+    """Cross-entropy (Eq. 2) on the new images only."""
+
+    name = "finetune"
+    needs_memory = False
+
+    def plan(self, step: Step) -> list[Phase]:
+        """One phase over the new images."""
+        return [step.phase("train", step.new, lambda b: cross_entropy(b.logits, b.labels))]

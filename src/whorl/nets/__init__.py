@@ -1,0 +1,1 @@
+"""Networks: backbones, growing heads, and the model that joins them."""

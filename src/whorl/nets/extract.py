@@ -1,0 +1,29 @@
+"""Looking at images: features from a frozen model, in the fixed view."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from whorl.data.augment import Augment
+from whorl.data.source import batches
+from whorl.nets.model import Model
+from whorl.runtime import Runtime
+from whorl.types import FloatArray, ImageSource
+
+BATCH = 250
+
+
+def extract(
+    model: Model, images: ImageSource, augment: Augment, runtime: Runtime, mirrored: bool = False
+) -> FloatArray:
+    """The features [n, d] of all images in their order, by a model that :meth:`Model.frozen` has made."""
+    n = len(images)
+    plan = [np.arange(i, min(i + BATCH, n)) for i in range(0, n, BATCH)]
+    out = np.empty((n, model.backbone.dim), dtype=np.float32)
+    with torch.inference_mode(), runtime.autocast():
+        for index, batch in zip(plan, batches(images, plan, runtime.workers), strict=True):
+            x = batch.to(runtime.device)
+            x = runtime.inputs(augment.look(x.flip(2) if mirrored else x))
+            out[index] = model.backbone(x).float().cpu().numpy()
+    return out

@@ -1,0 +1,100 @@
+"""Files that are either there in full or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from whorl.errors import WhorlError
+
+
+def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill a temporary file beside ``path``, then put it in place in one step."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        write(temporary)
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _cannot_write(path, error) from None
+
+
+def append_line(path: Path, line: str) -> int:
+    """Add a line and say how long the file is now."""
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+            file.flush()
+            return file.tell()
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+
+
+def truncate(path: Path, length: int) -> None:
+    """Cut a file back to its first ``length`` bytes; one that is not there stays so."""
+    if path.exists():
+        os.truncate(path, length)
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file, atomically."""
+    write_atomic(path, lambda temporary: _write(temporary, text.encode()))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """A JSON file, atomically."""
+    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """What :func:`write_json` wrote."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise WhorlError(f"cannot read {path}: {error}") from None
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any] = {}) -> None:
+    """A safetensors file, atomically; ``about`` goes into its header as JSON."""
+    dense = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    payload = safetensors.torch.save(dense, {"whorl": json.dumps(about)})
+    write_atomic(path, lambda temporary: _write(temporary, payload))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the header that :func:`write_tensors` wrote."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {}).get("whorl", "{}"))
+            return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
+    except (OSError, ValueError, safetensors.SafetensorError) as error:
+        raise WhorlError(f"cannot read {path}: {error}; start over with --fresh") from None
+
+
+def nest(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors with ``prefix.`` before their names."""
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def unnest(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with ``prefix.``, without it."""
+    start = f"{prefix}."
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
+
+
+def _write(path: Path, payload: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(payload)
+
+
+def _cannot_write(path: Path, error: OSError) -> WhorlError:
+    return WhorlError(f"cannot write {path}: {error.strerror}; make room, then the same command resumes")

@@ -1,0 +1,197 @@
+"""One run's folder.
+
+=====================  ===========================================================================================
+config.toml            the whole config
+scores.json            the format, the scores of every finished task, and whether the run is finished
+log.jsonl              one line an epoch
+task-NN.safetensors    the model after task NN, and the labels the task was learned with
+memory-NN.safetensors  the exemplars after the last finished task
+epoch.safetensors      inside a task: where the last finished epoch left everything
+lock                   held by the process that is writing
+=====================  ===========================================================================================
+
+``scores.json`` is written last and says what is valid: a file it does not know of yet is simply made again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor
+
+from whorl.config import Config, checked, read_toml, write_toml
+from whorl.engine import Halt
+from whorl.errors import WhorlError
+from whorl.runs.files import (
+    append_line,
+    nest,
+    read_json,
+    read_tensors,
+    truncate,
+    unnest,
+    write_json,
+    write_tensors,
+    write_text,
+)
+
+FORMAT = 1
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a task has cost so far, over all sittings."""
+
+    seconds: float = 0.0
+    training_seconds: float = 0.0
+    images: int = 0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The state after a finished task."""
+
+    model: dict[str, Tensor]
+    labels: list[Tensor]
+    """The labels each task was learned with."""
+    memory: dict[str, Tensor]
+
+
+class Run:
+    """A run's folder, opened for reading; :meth:`lock` before writing."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        self.path, self.config = path, config
+        self._lock: IO[str] | None = None
+
+    @classmethod
+    def at(cls, out: Path, config: Config) -> Run:
+        """The run of this config under ``out``, there or not."""
+        return cls(out / config.title, config)
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """A run that is there."""
+        if not (path / "config.toml").is_file():
+            raise WhorlError(f"{path} is not a run: it has no config.toml; `whorl list` shows the runs there are")
+        return cls(path, checked(Config, read_toml(path / "config.toml")))
+
+    def lock(self) -> None:
+        """Make the folder this process's own until it ends, however it ends."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = open(self.path / "lock", "a+")  # noqa: SIM115
+        except OSError as error:
+            raise WhorlError(f"cannot write to {self.path}: {error.strerror}; choose another --out") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.seek(0)
+            owner = self._lock.read().strip() or "unknown"
+            self._lock.close()
+            self._lock = None
+            raise WhorlError(f"another process ({owner}) is working on {self.path}; wait for it or stop it") from None
+        self._lock.truncate(0)
+        self._lock.write(f"process {os.getpid()}\n")
+        self._lock.flush()
+
+    def release(self) -> None:
+        """Let others write."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def clear(self) -> None:
+        """Remove everything but the lock, to start over."""
+        for entry in self.path.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry.name != "lock":
+                entry.unlink()
+
+    def begin(self) -> None:
+        """Write the config, unless the run has begun before."""
+        if not (self.path / "config.toml").exists():
+            write_text(self.path / "config.toml", write_toml(self.config))
+
+    def scores(self) -> Record:
+        """What ``scores.json`` holds; for a run that has no finished task yet, an empty one."""
+        path = self.path / "scores.json"
+        if not path.exists():
+            return {"format": FORMAT, "finished": False, "steps": []}
+        scores: Record = read_json(path)
+        found = scores.get("format") if isinstance(scores, dict) else None
+        if not isinstance(found, int):
+            raise WhorlError(f"{path} is not a file of scores; start over with --fresh")
+        if found > FORMAT:
+            raise WhorlError(
+                f"{self.path} has format {found}, made by a newer whorl; update this one, which knows {FORMAT}"
+            )
+        return scores
+
+    def log(self) -> list[Record]:
+        """One record for each epoch."""
+        path = self.path / "log.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def save_epoch(self, task: int, halt: Halt, spent: Spent) -> None:
+        """After an epoch: first its line in the log, then the state that counts the line as written."""
+        written = append_line(self.path / "log.jsonl", json.dumps(halt.record))
+        tensors = {"labels": torch.from_numpy(halt.labels)} | nest("model", halt.model) | nest("momentum", halt.momenta)
+        for number, start in enumerate(halt.starts, 1):
+            tensors |= nest(f"start.{number}", start)
+        where = {"task": task, "phase": halt.phase, "epoch": halt.epoch, "starts": len(halt.starts)}
+        about = {**where, "log": written, **vars(spent)}
+        write_tensors(self.path / "epoch.safetensors", tensors, about)
+
+    def load_epoch(self, task: int) -> tuple[Halt | None, Spent]:
+        """Where to go on inside ``task``, if an epoch of it was saved. Log lines of unsaved epochs are dropped."""
+        path = self.path / "epoch.safetensors"
+        tensors, about = read_tensors(path) if path.exists() else ({}, {})
+        log = self.path / "log.jsonl"
+        if about.get("task") != task:
+            truncate(log, sum(len(line) for line in _lines_before(log, task)))
+            return None, Spent()
+        truncate(log, about["log"])
+        halt = Halt(
+            about["phase"],
+            about["epoch"],
+            tensors["labels"].numpy(),
+            unnest("model", tensors),
+            unnest("momentum", tensors),
+            tuple(unnest(f"start.{number}", tensors) for number in range(1, about["starts"] + 1)),
+        )
+        return halt, Spent(about["seconds"], about["training_seconds"], about["images"])
+
+    def save_task(self, state: Finished, scores: Record) -> None:
+        """After a task: its files, then the scores that make them count, then away with what is no longer needed."""
+        done = len(scores["steps"])
+        tensors = nest("model", state.model) | {"labels": state.labels[-1]}
+        write_tensors(self.path / f"task-{done:02}.safetensors", tensors)
+        write_tensors(self.path / f"memory-{done:02}.safetensors", state.memory)
+        write_json(self.path / "scores.json", {"format": FORMAT, **scores})
+        (self.path / "epoch.safetensors").unlink(missing_ok=True)
+        (self.path / f"memory-{done - 1:02}.safetensors").unlink(missing_ok=True)
+
+    def load_task(self, done: int) -> Finished:
+        """The state after task ``done``."""
+        files = [read_tensors(self.path / f"task-{number:02}.safetensors")[0] for number in range(1, done + 1)]
+        memory, _ = read_tensors(self.path / f"memory-{done:02}.safetensors")
+        return Finished(unnest("model", files[-1]), [tensors["labels"] for tensors in files], memory)
+
+
+def _lines_before(log: Path, task: int) -> Iterator[bytes]:
+    """The log's whole lines of tasks before ``task``."""
+    for line in log.read_bytes().splitlines(keepends=True) if log.exists() else []:
+        if not line.endswith(b"\n") or json.loads(line)["task"] >= task:
+            return
+        yield line

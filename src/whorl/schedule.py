@@ -1,0 +1,28 @@
+"""The learning rate as a pure function of how far a phase has come; there is no scheduler to save."""
+
+from __future__ import annotations
+
+import math
+
+from whorl.config import OptimConfig
+
+# One cycle: up for this share of the phase, from a fraction of the peak, then down to nearly nothing.
+WARM, START, END = 0.3, 1 / 25, 1 / 250_000
+
+
+def learning_rate(optim: OptimConfig, step: int, steps_per_epoch: int, epochs: int) -> float:
+    """The rate of update ``step`` (from 0) in a phase of ``epochs`` epochs."""
+    if optim.schedule == "constant":
+        return optim.lr
+    if optim.schedule == "steps":
+        epoch = step // steps_per_epoch
+        return optim.lr * optim.gamma ** sum(epoch >= milestone for milestone in optim.milestones)
+    last = max(1, steps_per_epoch * epochs - 1)
+    top = WARM * (last + 1) - 1
+    if step <= top:
+        return _cosine(optim.lr * START, optim.lr, step / max(top, 1))
+    return _cosine(optim.lr, optim.lr * END, (step - top) / (last - top))
+
+
+def _cosine(begin: float, end: float, share: float) -> float:
+    return end + (begin - end) * (1 + math.cos(math.pi * min(share, 1.0))) / 2

@@ -1,0 +1,192 @@
+import gzip
+import hashlib
+import io
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whorl.data import DataOptions, cifar, fetch_cifar100, load
+from whorl.errors import WhorlError
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def records(count: int) -> bytes:
+    """Row i is of class i % 100; its planes hold 1, 2 and 3, its first pixels say i."""
+    rows = np.zeros((count, 3074), np.uint8)
+    rows[:, 0] = 200  # the coarse label, which nothing may mistake for the fine one
+    rows[:, 1] = np.arange(count) % 100
+    rows[:, 2:] = np.repeat([1, 2, 3], 1024)
+    rows[:, 2], rows[:, 3] = np.arange(count) // 256, np.arange(count) % 256
+    return rows.tobytes()
+
+
+@pytest.fixture(scope="module")
+def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cifar") / "cifar-100-binary"
+    folder.mkdir()
+    (folder / "train.bin").write_bytes(records(50_000))
+    (folder / "test.bin").write_bytes(records(10_000))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def archive(binary: Path) -> Path:
+    path = binary.parent / "cifar-100-binary.tar.gz"
+    with tarfile.open(path, "w:gz", compresslevel=1) as tar:
+        for name in ("train.bin", "test.bin"):
+            tar.add(binary / name, f"../../{name}")  # a path that must never be written to
+        names = "\n".join(f"kind_{i}" for i in range(100)).encode()
+        member = tarfile.TarInfo("cifar-100-binary/fine_label_names.txt")
+        member.size = len(names)
+        tar.addfile(member, io.BytesIO(names))
+    return path
+
+
+@pytest.mark.parametrize("level", ["parent", "itself"])
+def test_folder(binary: Path, level: str) -> None:
+    data = load("cifar100", binary.parent if level == "parent" else binary)
+    assert (len(data.train), len(data.test), data.input_size, data.fingerprint) == (50_000, 10_000, 32, "")
+    assert data.train_labels.tolist() == list(np.arange(50_000) % 100)
+    image = data.train.read(np.array([12_345]))[0]
+    assert image[0, :2, 0].tolist() == [12_345 // 256, 12_345 % 256]
+    assert image[5, 5].tolist() == [1, 2, 3]
+    assert data.class_names[:2] + data.class_names[-1:] == ("apple", "aquarium_fish", "worm")
+
+
+def test_archive_is_read_in_place(archive: Path, tmp_path: Path) -> None:
+    data = load("cifar100", archive)
+    assert data.class_names[99] == "kind_99"
+    assert data.test.read(np.array([9_999]))[0, 0, :2, 0].tolist() == [9_999 // 256, 9_999 % 256]
+    assert sorted(path.name for path in archive.parent.iterdir()) == ["cifar-100-binary", "cifar-100-binary.tar.gz"]
+    (tmp_path / archive.name).symlink_to(archive)
+    assert len(load("cifar100", tmp_path, DataOptions(per_class=1)).train) == 100
+
+
+def test_wrong_counts(binary: Path, tmp_path: Path) -> None:
+    (tmp_path / "test.bin").symlink_to(binary / "test.bin")
+    with pytest.raises(WhorlError, match=r"holds no train\.bin"):
+        load("cifar100", tmp_path)
+    for size, found in ((3074 * 49_000, "49,000"), (3074 * 100 + 1537, r"100\.5")):
+        (tmp_path / "train.bin").write_bytes(bytes(size))
+        with pytest.raises(WhorlError, match=rf"train\.bin in .* has {found} images, not 50,000"):
+            load("cifar100", tmp_path)
+
+
+def test_wrong_labels(binary: Path, tmp_path: Path) -> None:
+    (tmp_path / "test.bin").symlink_to(binary / "test.bin")
+    (tmp_path / "train.bin").write_bytes(b"\xc8" * (3074 * 50_000))
+    with pytest.raises(WhorlError, match="class 200, but CIFAR-100 ends at 99"):
+        load("cifar100", tmp_path)
+
+
+def test_damaged_archives(archive: Path, tmp_path: Path) -> None:
+    path = tmp_path / "given.tar.gz"
+    whole = archive.read_bytes()
+    for content in (whole[: len(whole) // 2], b"not gzip at all", gzip.compress(b"not a tar" * 99), b""):
+        path.write_bytes(content)
+        with pytest.raises(WhorlError, match=r"given\.tar\.gz is damaged or only half downloaded") as caught:
+            load("cifar100", path)
+        assert "\n" not in str(caught.value)
+        assert path.read_bytes() == content
+
+
+def test_archive_of_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "other.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        tar.addfile(tarfile.TarInfo("readme.txt"), io.BytesIO())
+    with pytest.raises(WhorlError, match=r"holds no train\.bin"):
+        load("cifar100", path)
+
+
+def test_places_without_data(tmp_path: Path) -> None:
+    with pytest.raises(WhorlError, match="nowhere is not there"):
+        load("cifar100", tmp_path / "nowhere")
+    with pytest.raises(WhorlError, match=r"neither train\.bin and test\.bin nor"):
+        load("cifar100", tmp_path)
+    (tmp_path / "cifar-100-python").mkdir()
+    with pytest.raises(WhorlError, match="Python version"):
+        load("cifar100", tmp_path)
+
+
+class Silent(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def served(archive: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """The archive on this machine's own web server, and an empty cache."""
+    server = HTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(archive.parent)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(cifar, "URL", f"http://127.0.0.1:{server.server_port}/{archive.name}")
+    monkeypatch.setattr(cifar, "MD5", hashlib.md5(archive.read_bytes()).hexdigest())
+    yield
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.usefixtures("served")
+def test_download_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    assert len(load("cifar100", None).train) == 50_000
+    monkeypatch.setattr(cifar, "URL", "http://127.0.0.1:9/none")
+    assert len(load("cifar100", None).test) == 10_000
+    assert fetch_cifar100(None).is_relative_to(tmp_path / "cache")
+    assert "cifar-100-binary.tar.gz" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("served")
+def test_fetch_to_a_folder(tmp_path: Path, binary: Path) -> None:
+    target = tmp_path / "new" / "place"
+    assert fetch_cifar100(target) == target / "cifar-100-binary.tar.gz"
+    assert len(load("cifar100", target).train) == 50_000
+    assert fetch_cifar100(binary.parent) == binary  # unpacked is as good
+
+
+@pytest.mark.usefixtures("served")
+def test_a_users_file_is_never_replaced(tmp_path: Path) -> None:
+    half = tmp_path / "cifar-100-binary.tar.gz"
+    half.write_bytes(b"half")
+    with pytest.raises(WhorlError, match="not the official archive, or only half of it; move it away"):
+        fetch_cifar100(tmp_path)
+    assert half.read_bytes() == b"half"
+
+
+@pytest.mark.usefixtures("served")
+def test_failed_downloads_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "target"
+    with monkeypatch.context() as patch:
+        patch.setattr(cifar, "MD5", "0" * 32)
+        with pytest.raises(WhorlError, match="has not the known md5 000"):
+            fetch_cifar100(target)
+    for url in (cifar.URL + ".missing", "http://127.0.0.1:9/refused"):
+        monkeypatch.setattr(cifar, "URL", url)
+        with pytest.raises(WhorlError, match="cannot download http.* check the network") as caught:
+            fetch_cifar100(target)
+        assert "\n" not in str(caught.value)
+    assert list(target.iterdir()) == []
+
+
+@pytest.mark.skipif(not (SHARED / "unpack").exists(), reason="the real CIFAR-100 is not at ../shared/data")
+def test_real_images(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, SHARED / "unpack", tmp_path], check=True, capture_output=True)
+    data = load("cifar100", tmp_path)
+    assert np.bincount(data.train_labels).tolist() == [500] * 100
+    assert np.bincount(data.test_labels).tolist() == [100] * 100
+    values = data.train.read(np.arange(50_000)).reshape(-1, 3).numpy()
+    assert np.abs(values.mean(0) / 255 - data.mean).max() < 2e-4
+    assert np.abs(values.std(0) / 255 - data.std).max() < 2e-4
+    assert data.class_names == tuple(cifar._CLASSES.split())
