@@ -10,7 +10,7 @@ demo: $(READY)
 	$(BIN)/whorl demo
 
 test: lint
-	$(BIN)/pytest -m "not slow" -q
+	$(BIN)/pytest -m "not slow" -q -n auto
 
 test-slow: $(DEV)
 	$(BIN)/pytest -m slow -q

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,6 +39,16 @@ class Halt:
     starts: tuple[dict[str, Tensor], ...]
     """The model as it was when phases 1, 2, … began (phase 0 begins with the model of the last step)."""
     record: dict[str, float | int | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class State:
+    """A learner between two steps, as tensors."""
+
+    model: dict[str, Tensor]
+    labels: list[Tensor]
+    """The labels each task was learned with."""
+    memory: dict[str, Tensor]
 
 
 class Learner:
@@ -91,11 +101,24 @@ class Learner:
         """The class means of the exemplars as the current model sees them."""
         return class_means(self.features(self.memory.source), self.memory.labels, self.known)
 
+    def state(self) -> State:
+        """All that has to be kept to go on later."""
+        labels = [torch.from_numpy(samples.labels) for samples in self.learned]
+        return State(weights(self.model), labels, self.memory.state())
+
+    def restore(self, state: State, tasks: Iterable[Task]) -> None:
+        """Become the learner whose state this was; ``tasks`` are the ones it had learned."""
+        self.model.restore(state.model)
+        self.runtime.place(self.model)
+        self.frozen = self.model.frozen()
+        self.memory = Memory.from_state(self.memory.policy, self.memory.quota, state.memory)
+        self.learned = [Samples(task.images, labels.numpy()) for task, labels in zip(tasks, state.labels, strict=True)]
+
     def _step(self, task: Task, labels: IntArray) -> Step:
         return Step(
             task=task.index,
             model=self.model,
-            teacher=self._teacher(),
+            teacher=Teacher(self.frozen, self.runtime),
             known=self.known,
             new=Samples(task.images, labels),
             memory=self.memory,
@@ -103,9 +126,6 @@ class Learner:
             train=self.config.train,
             optim=self.config.optim,
         )
-
-    def _teacher(self) -> Teacher:
-        return Teacher(self.frozen, self.runtime)
 
     def _train(self, step: Step, ticker: Ticker, resume: Halt | None) -> Iterator[Halt]:
         starts: list[dict[str, Tensor]] = []

@@ -9,6 +9,9 @@ from difflib import get_close_matches
 class WhorlError(Exception):
     """Something the user can mend. The command line prints it as one line and exits with 2."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split("\n")))
+
 
 class HiddenLabelError(RuntimeError):
     """A learner touched a label that its protocol does not grant. Always a bug, never the user's."""

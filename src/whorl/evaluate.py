@@ -12,7 +12,7 @@ from whorl.data.stream import Truth
 from whorl.engine import Learner
 from whorl.metrics import curves
 from whorl.metrics.match import contingency, match
-from whorl.metrics.scores import label_quality, score
+from whorl.metrics.scores import LabelQuality, Scores, label_quality, score
 from whorl.types import IntArray
 
 Record = dict[str, Any]
@@ -40,7 +40,7 @@ class Evaluator:
         return {
             "task": task,
             "classes": sum(sizes),
-            **vars(chosen),
+            **_plain(chosen),
             **{f"acc_{rule}": scores.acc if scores else None for rule, scores in found.items()},
             **self._labels(task - 1, learner.learned[task - 1].labels),
         }
@@ -51,12 +51,17 @@ class Evaluator:
             return {"label_acc": None}
         known, size = sum(self._sizes[:index]), self._sizes[index]
         quality = label_quality(learned - known, self._truth.train[index] - known, size, size)
-        return {f"label_{name}": value for name, value in vars(quality).items()}
+        return {f"label_{name}": value for name, value in _plain(quality).items()}
 
     def _trainmap(self, index: int, learned: IntArray) -> IntArray:
         """The class of each id of a task, fixed on its training images (A22)."""
         known, size = sum(self._sizes[:index]), self._sizes[index]
         return match(contingency(learned - known, self._truth.train[index] - known, size, size)) + known
+
+
+def _plain(scores: Scores | LabelQuality) -> Record:
+    """The values as JSON gives them back, so that a stored record equals a new one."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(scores).items()}
 
 
 def summary(steps: Sequence[Record]) -> Record:

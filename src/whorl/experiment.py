@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
 from whorl.config import Config
@@ -22,11 +21,9 @@ from whorl.fit import Ticker
 from whorl.memory.memory import Memory
 from whorl.memory.select import get_selector
 from whorl.methods import method_class
-from whorl.methods.base import Samples
 from whorl.nets.heads import HEADS
-from whorl.nets.model import weights
 from whorl.nets.resnet import BACKBONES
-from whorl.runs.store import Finished, Run, Spent
+from whorl.runs.store import Run, Spent
 from whorl.runtime import Runtime
 
 Record = dict[str, Any]
@@ -123,7 +120,7 @@ def run(
             for step in _continue(store, learner, stream, evaluator, steps, reporter):
                 steps.append(step)
                 scores = {"finished": len(steps) == len(stream), "steps": steps, **summary(steps)}
-                store.save_task(_state(learner), scores)
+                store.save_task(learner.state(), scores)
                 reporter.scored(step)
         return Result(store.path, config, tuple(steps), summary(steps), resumed=bool(before["steps"]))
     finally:
@@ -139,7 +136,14 @@ def _protocol(config: Config, data: Dataset) -> tuple[Stream, Evaluator]:
     given = config.labels == "given"
     spec = config.stream
     sizes = split_sizes(len(data.class_names), spec.step, spec.first, spec.tasks)
+    Memory(config.memory.policy, config.memory.quota).per_class(sum(sizes))  # says now if that is too few
     stream, truth = class_incremental(data, sizes, spec.order, given)
+    for task in stream:
+        if len(task.images) < task.classes:
+            raise WhorlError(
+                f"task {task.index} has {len(task.images)} images for {task.classes} clusters; "
+                "give more images (--per-class) or fewer classes a task (--step)"
+            )
     return stream, Evaluator(truth, sizes, config.classifier, given)
 
 
@@ -149,7 +153,7 @@ def _continue(
     """The scores of every task that is still to be learned."""
     done = len(steps)
     if done:
-        _restore(learner, store.load_task(done), stream[:done])
+        learner.restore(store.load_task(done), stream[:done])
     halt, spent = store.load_epoch(done + 1)
     reporter.begin(len(stream), sum(passes(learner.config, stream)), sum(s["images"] for s in steps) + spent.images)
     for task in stream[done:]:
@@ -181,16 +185,3 @@ def passes(config: Config, stream: Stream) -> Iterator[int]:
         epochs = config.train.first_epochs if task.index == 1 else config.train.epochs
         yield epochs * (len(task.images) + replayed)
         known, seen = known + task.classes, seen + len(task.images)
-
-
-def _state(learner: Learner) -> Finished:
-    labels = [torch.from_numpy(samples.labels) for samples in learner.learned]
-    return Finished(weights(learner.model), labels, learner.memory.state())
-
-
-def _restore(learner: Learner, state: Finished, stream: Stream) -> None:
-    learner.model.restore(state.model)
-    learner.runtime.place(learner.model)
-    learner.frozen = learner.model.frozen()
-    learner.memory = Memory.from_state(learner.memory.policy, learner.memory.quota, state.memory)
-    learner.learned = [Samples(t.images, y.numpy()) for t, y in zip(stream, state.labels, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whorl.config import Config, Tree, checked, merge
+from whorl.data import find_loader
 from whorl.errors import WhorlError, unknown
 from whorl.methods import method_class
 
@@ -37,7 +38,8 @@ _FITTING: dict[str, Tree] = {
 
 def resolve(asked: Tree) -> Config:
     """The whole config from what a user asked for: data set's fit, recipe, method, then the user's own values."""
-    name = asked.get("data", {}).get("name", "digits")
+    name = str(asked.get("data", {}).get("name", "digits"))
+    find_loader(name)
     fitting = merge({"recipe": "fast", "data": {"name": name}, "net": {"arch": "resnet32"}}, _FITTING.get(name, {}))
     recipe = asked.get("recipe", fitting["recipe"])
     if recipe not in RECIPES:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-import whorl.data
+from whorl import registry
 from whorl.data import DataOptions, Dataset, Notify, load, names
 from whorl.data.synthetic import load_synthetic
 from whorl.errors import WhorlError
@@ -16,10 +16,18 @@ def other_package(directory: Path | None, options: DataOptions, notify: Notify) 
     return load_synthetic(directory, DataOptions(classes=4), notify)
 
 
+def locked(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
+    raise PermissionError(13, "Permission denied", "/some/where")
+
+
 @pytest.fixture
 def entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    offered = [EntryPoint("mine", f"{__name__}:other_package", "whorl.data"), EntryPoint("bad", "nowhere:x", "whorl.data")]
-    monkeypatch.setattr(whorl.data, "entry_points", lambda **query: EntryPoints(offered).select(**query))
+    offered = [
+        EntryPoint("mine", f"{__name__}:other_package", "whorl.data"),
+        EntryPoint("bad", "nowhere:x", "whorl.data"),
+        EntryPoint("locked", f"{__name__}:locked", "whorl.data"),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda **query: EntryPoints(offered).select(**query))
 
 
 def test_names() -> None:
@@ -29,7 +37,7 @@ def test_names() -> None:
 def test_unknown_names_the_nearest() -> None:
     with pytest.raises(WhorlError, match="unknown data set 'cifar10'; did you mean 'cifar100'"):
         load("cifar10", None)
-    with pytest.raises(WhorlError, match="did you mean 'hub:NAME'"):
+    with pytest.raises(WhorlError, match="hub: needs a name"):
         load("hub:", None)
 
 
@@ -40,8 +48,10 @@ def test_another_package_may_offer_data() -> None:
     assert "mine" in names()
     assert said == ["hello"]
     assert (len(data.train), len(data.test), data.train.size) == (14, 40, 8)
-    with pytest.raises(WhorlError, match="'bad' is offered by nowhere:x"):
+    with pytest.raises(WhorlError, match="the plug-in for data set 'bad' cannot be loaded"):
         load("bad", None)
+    with pytest.raises(WhorlError, match=r"^locked cannot be loaded \(.*Permission denied: '/some/where'\)$"):
+        load("locked", None)
 
 
 def test_classes_keeps_the_first() -> None:

@@ -138,9 +138,9 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
     for name, reason in (("half.jpg", "truncated"), ("text.png", "not an image"), ("empty.png", "not an image")):
         with pytest.raises(WhorlError, match=rf"{name}: cannot be read as an image \(.*{reason}"):
             decode(tmp_path / name, 8)
-    with pytest.raises(WhorlError, match="nowhere.png: cannot be read as an image .no such file"):
+    with pytest.raises(WhorlError, match=r"nowhere\.png: cannot be read as an image \(no such file"):
         decode(tmp_path / "nowhere.png", 8)
-    with pytest.raises(WhorlError, match="^row 7: "):
+    with pytest.raises(WhorlError, match=r"^row 7: "):
         decode(BytesIO(b"no"), 8, name="row 7")
 
 

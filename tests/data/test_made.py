@@ -22,7 +22,7 @@ def test_digits_are_the_bundled_ones() -> None:
     everything = torch.cat([pixels(data.train), pixels(data.test)])
     assert (data.augment, data.input_size, data.train.size, data.train.resident) == ("shift", 8, 8, True)
     assert torch.equal(everything[..., 0], everything[..., 2])
-    ours = np.rint(everything[..., 0].numpy() * 16 / 255).reshape(-1, 64)
+    ours = np.rint(everything[..., 0].double().numpy() * 16 / 255).reshape(-1, 64)
     both = np.column_stack([ours, np.concatenate([data.train_labels, data.test_labels])])
     theirs = np.column_stack([grey, labels])
     assert np.array_equal(both[np.lexsort(both.T)], theirs[np.lexsort(theirs.T)])

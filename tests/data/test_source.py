@@ -1,3 +1,5 @@
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,7 @@ def files(folder: Path, count: int, size: int = 4) -> FileSource:
 
 
 def first_pixels(images: torch.Tensor) -> list[list[int]]:
-    return images[:, 0, 0].tolist()  # type: ignore[no-any-return]
+    return images[:, 0, 0].tolist()
 
 
 def ints(*values: int) -> IntArray:
@@ -99,6 +101,25 @@ def test_a_file_that_went_bad_is_one_clear_line(tmp_path: Path, workers: int) ->
     (tmp_path / "bild-ü1.png").write_bytes(b"gone")
     with pytest.raises(WhorlError, match=r"bild-ü1.png: cannot be read as an image") as caught:
         list(batches(source, [ints(0), ints(1), ints(2)], workers))
+    assert "\n" not in str(caught.value)
+
+
+class Deadly:
+    """Stands for images so large that the system kills who reads them."""
+
+    size, resident = 4, False
+
+    def __len__(self) -> int:
+        return 1
+
+    def read(self, indices: IntArray) -> torch.Tensor:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+
+def test_a_killed_worker_is_one_clear_line() -> None:
+    with pytest.raises(WhorlError, match=r"^reading images failed \(.*\); try fewer --workers, or 0$") as caught:
+        list(batches(Deadly(), [ints(0)], workers=1))
     assert "\n" not in str(caught.value)
 
 

@@ -20,7 +20,7 @@ def normal(seed: int, n: int = 60, d: int = 5) -> FloatArray:
 
 
 def herding_by_loops(features: FloatArray, quota: int, mean: np.ndarray | None = None) -> list[int]:
-    """The formula of methods.md 1.7, written out one candidate at a time."""
+    """The formula of docs/protocol.md 1.7, written out one candidate at a time."""
     z = [row / np.sqrt(sum(v * v for v in row)) for row in features.astype(np.float64)]
     mu = sum(z) / len(z) if mean is None else mean
     chosen: list[int] = []

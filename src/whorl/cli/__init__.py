@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
-import click
 import typer
 
 from whorl import __version__
 from whorl.cli import data, doctor, runs
+from whorl.cli.demo import demo
 from whorl.cli.run import run
 from whorl.errors import WhorlError
 
@@ -20,6 +21,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+USAGE: Any = typer.BadParameter.__base__
+"""What typer raises for a wrong command line; newer versions carry their own copy of click, so it is asked for it."""
 
 
 def _version(asked: bool) -> None:
@@ -40,17 +44,22 @@ app.command("list")(runs.list_runs)
 app.command()(runs.show)
 app.command("data")(data.fetch)
 app.command()(doctor.doctor)
+app.command()(demo)
 
 
 def main() -> None:
     """The entry point: what a user can mend ends in one line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         sys.exit(app(standalone_mode=False))
-    except (WhorlError, click.ClickException) as error:
-        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        print(f"whorl: {message}", file=sys.stderr)
+    except WhorlError as error:
+        print(f"whorl: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except USAGE as error:
+        print(f"whorl: {error.format_message().rstrip('.')}; see whorl --help", file=sys.stderr)
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
         print("whorl: stopped", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

@@ -20,9 +20,8 @@ def doctor() -> None:
 
     print(f"whorl {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     print(", ".join(f"{name} {_version(name)}" for name in PACKAGES))
-    print(
-        f"{os.cpu_count()} cores, torch uses {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
-    )
+    threads, level = torch.get_num_threads(), torch.backends.cpu.get_cpu_capability()
+    print(f"{os.cpu_count()} cores, torch uses {threads} threads, {level}")
     device = find_device()
     for number in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(number)

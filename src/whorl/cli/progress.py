@@ -72,9 +72,8 @@ class Plain(Silent):
 
     def epoch(self, record: dict[str, Any]) -> None:
         """Say how the epoch went."""
-        self.say(
-            f"{self.place(record)}  loss {record['loss']:.4f}  {record['images_per_second']:.0f} images/s  {self.left()}"
-        )
+        rate = f"{record['images_per_second']:.0f} images/s"
+        self.say(f"{self.place(record)}  loss {record['loss']:.4f}  {rate}  {self.left()}")
 
     def scored(self, step: dict[str, Any]) -> None:
         """Say how the task went."""

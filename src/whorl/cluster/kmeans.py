@@ -16,7 +16,7 @@ from whorl.types import FloatArray
 
 @dataclass(frozen=True)
 class KMeans:
-    """Lloyd's algorithm from k-means++ seeds; the restart with the lowest inertia wins (methods.md, A7).
+    """Lloyd's algorithm from k-means++ seeds; the restart with the lowest inertia wins (docs/protocol.md, A7).
 
     Every value is explicit because library defaults have changed over time. ``l2`` puts the features at length one
     first; centres and inertia are then those of the normalised features.

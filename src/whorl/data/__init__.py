@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from functools import partial
 from pathlib import Path
 
+from whorl import registry
 from whorl.data.cifar import fetch_cifar100, load_cifar100
 from whorl.data.digits import load_digits
 from whorl.data.folder import load_folder
@@ -15,7 +16,7 @@ from whorl.data.options import DataOptions, Notify
 from whorl.data.shape import shape
 from whorl.data.source import ArraySource, Concat, Dataset, FileSource, Subset, batches
 from whorl.data.synthetic import load_synthetic
-from whorl.errors import WhorlError, unknown
+from whorl.data.trouble import mendable
 
 __all__ = [
     "LOADERS",
@@ -29,6 +30,7 @@ __all__ = [
     "Subset",
     "batches",
     "fetch_cifar100",
+    "find_loader",
     "load",
     "names",
 ]
@@ -45,12 +47,20 @@ LOADERS: dict[str, Loader] = {
     "synthetic": load_synthetic,
 }
 
+_GROUP = "whorl.data"
 _HUB = "hub:"
 
 
 def names() -> list[str]:
     """The data sets there are, those of other packages among them; ``hub:NAME`` comes on top."""
-    return sorted({*LOADERS, *entry_points(group="whorl.data").names})
+    return registry.names(LOADERS, _GROUP)
+
+
+def find_loader(name: str) -> Loader:
+    """The loader of the data set ``name``."""
+    if name.startswith(_HUB):
+        return partial(load_hub, name.removeprefix(_HUB))
+    return registry.find("data set", name, LOADERS, _GROUP)
 
 
 def load(
@@ -60,20 +70,6 @@ def load(
     notify: Notify = lambda line: None,
 ) -> Dataset:
     """The data set ``name``, with fewer classes, fewer images or another size where the options ask for it."""
-    if name.startswith(_HUB) and name != _HUB:
-        return shape(load_hub(name.removeprefix(_HUB), directory, options, notify), options)
-    return shape(_loader(name)(directory, options, notify), options)
-
-
-def _loader(name: str) -> Loader:
-    if name in LOADERS:
-        return LOADERS[name]
-    for entry in entry_points(group="whorl.data", name=name):
-        try:
-            loader: Loader = entry.load()
-        except (ImportError, AttributeError) as error:
-            raise WhorlError(
-                f"data set {name!r} is offered by {entry.value}, which fails to import: {error}"
-            ) from error
-        return loader
-    raise unknown("data set", name, [*names(), f"{_HUB}NAME"])
+    loader = find_loader(name)
+    with mendable(name):
+        return shape(loader(directory, options, notify), options)

@@ -49,12 +49,12 @@ def gather(
         else:
             image(i, SIZE)
 
-    def find() -> Broken:
-        return _failures(len(labels), attempt, max(1, options.workers))
+    def find(rows: Sequence[int]) -> Broken:
+        return _failures(rows, attempt, max(1, options.workers))
 
-    broken = find() if resident else _remembered(key, find)
+    broken = find(range(len(labels))) if resident else _remembered(key, len(labels), find)
     if broken and options.strict:
-        raise WhorlError(f"{broken[min(broken)]}; mend or remove it, or allow broken images to be left out")
+        raise WhorlError(f"{broken[min(broken)]}; mend or remove it, or leave --strict out to skip it")
     for _, message in sorted(broken.items()):
         notify(f"left out: {message}")
     keep = np.ones(len(labels), bool)
@@ -65,10 +65,10 @@ def gather(
     return keep, ArraySource(torch.from_numpy(pixels[keep] if broken else pixels)) if resident else None
 
 
-def _failures(count: int, attempt: Callable[[int], None], threads: int) -> Broken:
+def _failures(rows: Sequence[int], attempt: Callable[[int], None], threads: int) -> Broken:
     def chunk(start: int) -> Broken:
         found = {}
-        for i in range(start, min(start + _CHUNK, count)):
+        for i in rows[start : start + _CHUNK]:
             try:
                 attempt(i)
             except WhorlError as error:
@@ -76,21 +76,26 @@ def _failures(count: int, attempt: Callable[[int], None], threads: int) -> Broke
         return found
 
     with ThreadPoolExecutor(threads) as pool:
-        return {i: message for found in pool.map(chunk, range(0, count, _CHUNK)) for i, message in found.items()}
+        return {i: message for found in pool.map(chunk, range(0, len(rows), _CHUNK)) for i, message in found.items()}
 
 
-def _remembered(key: str, find: Callable[[], Broken]) -> Broken:
-    """The outcome for ``key`` from the cache; found and put there if need be. A useless cache does no harm."""
+def _remembered(key: str, count: int, find: Callable[[Sequence[int]], Broken]) -> Broken:
+    """The outcome for ``key``, put in the cache for the next time. A useless cache does no harm.
+
+    Only good news are believed: images that were broken are tried again, since rights or Pillow may have changed.
+    """
     path = cache() / "checked" / f"{key}.json"
     try:
-        return {int(i): str(message) for i, message in json.loads(path.read_text())["broken"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        broken = find()
+        suspects = [range(count)[i] for i in json.loads(path.read_text())["broken"]]
+    except (OSError, ValueError, LookupError, TypeError):
+        broken = find(range(count))
+    else:
+        return find(suspects)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent)
         with open(handle, "w") as file:
-            json.dump({"broken": broken}, file)
+            json.dump({"broken": sorted(broken)}, file)
         os.replace(temporary, path)
     except OSError:
         pass

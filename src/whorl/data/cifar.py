@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 import zlib
+from gzip import BadGzipFile
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from whorl.data.download import cache, fetch, md5
 from whorl.data.options import DataOptions, Notify
 from whorl.data.source import ArraySource, Dataset
+from whorl.data.trouble import mendable, reason
 from whorl.errors import WhorlError
 from whorl.types import IntArray
 
@@ -56,13 +58,19 @@ def load_cifar100(directory: Path | None, options: DataOptions, notify: Notify) 
 
 
 def fetch_cifar100(directory: Path | None) -> Path:
-    """Where CIFAR-100 lies: in ``directory`` or the user's cache, downloaded and checked unless a good one is there."""
-    if directory is not None and (found := _in_folder(directory)) is not None and found.is_dir():
-        _from_folder(found)
-        return found
-    target = (cache() if directory is None else directory) / ARCHIVE
-    if directory is not None and target.exists() and md5(target) != MD5:
-        raise WhorlError(f"{target} is not the official archive, or only half of it; move it away and fetch again")
+    """Where CIFAR-100 lies: in ``directory`` or the user's cache, downloaded unless it is there.
+
+    Unpacked files, and an archive given by its own name, are left for ``load`` to check.
+    """
+    if directory is None:
+        return fetch(URL, MD5, cache() / ARCHIVE)
+    with mendable("cifar100"):
+        found = directory if directory.is_file() else _in_folder(directory)
+        target = directory / ARCHIVE
+        if found is not None and found != target:
+            return found
+        if found is not None and md5(found) != MD5:
+            raise WhorlError(f"{found} is not the official archive, or only half of it; move it away and fetch again")
     return fetch(URL, MD5, target)
 
 
@@ -101,16 +109,16 @@ def _from_archive(path: Path) -> dict[str, bytes]:
     """The members by their last name only, straight into memory: no path in the archive is ever written to."""
     read: dict[str, bytes] = {}
     try:
-        with tarfile.open(path, "r:*") as archive:
+        with tarfile.open(path, "r:gz") as archive:
             for member in archive:
                 name = member.name.rsplit("/", 1)[-1]
                 if member.isfile() and name in (*COUNTS, _NAMES):
                     _check_size(name, member.size, path)
                     stream = archive.extractfile(member)
                     read[name] = b"" if stream is None else stream.read()
-    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        reason = str(error) or type(error).__name__
-        raise WhorlError(f"{path} is damaged or only half downloaded ({reason}); get it again from {URL}") from error
+    except (tarfile.TarError, zlib.error, EOFError, BadGzipFile) as error:
+        why = f"{path} is damaged or only half downloaded ({reason(error)})"
+        raise WhorlError(f"{why}; get it again from {URL}") from error
     return _complete(read, path)
 
 
@@ -123,10 +131,11 @@ def _complete(read: dict[str, bytes], place: Path) -> dict[str, bytes]:
 
 def _check_size(name: str, size: int, place: Path) -> None:
     """Before reading: an archive may claim any size."""
-    if name in COUNTS and size != COUNTS[name] * _RECORD:
-        found = f"{size / _RECORD:,.1f}" if size % _RECORD else f"{size // _RECORD:,}"
-        raise WhorlError(f"{name} in {place} has {found} images, not {COUNTS[name]:,}; get it again from {URL}")
-    if size > 1 << 20 and name not in COUNTS:
+    if name in COUNTS:
+        official = COUNTS[name] * _RECORD
+        if size != official:
+            raise WhorlError(f"{name} in {place} has {size:,} bytes, not {official:,}; get it again from {URL}")
+    elif size > 1 << 20:
         raise WhorlError(f"{name} in {place} is too long to be a list of class names")
 
 

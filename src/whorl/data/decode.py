@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import threading
 import warnings
 from pathlib import Path
@@ -12,9 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
+from whorl.data.trouble import printable, reason
 from whorl.errors import WhorlError
 
 Pixels = npt.NDArray[np.uint8]
+
+# What Pillow would log of a damaged file is in the error; with no handler at all Python prints it to stderr.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -39,8 +43,8 @@ def decode(file: str | Path | BinaryIO, size: int, name: str | None = None) -> P
     except MemoryError:
         raise
     except Exception as error:  # Pillow's readers let out nearly every kind of exception on damaged files
-        shown = name or (os.fspath(file) if isinstance(file, str | Path) else getattr(file, "name", "image"))
-        raise WhorlError(f"{shown}: cannot be read as an image ({_reason(error)})") from error
+        shown = name or (str(file) if isinstance(file, str | Path) else "image")
+        raise WhorlError(f"{printable(shown)}: cannot be read as an image ({_why(error)})") from error
 
 
 def _loaded(image: Image.Image, size: int) -> Image.Image:
@@ -81,14 +85,14 @@ def _rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _reason(error: Exception) -> str:
+def _why(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         return "not an image, or one of an unknown format"
     if isinstance(error, Image.DecompressionBombError):
         return "too many pixels to be safe"
-    if isinstance(error, FileNotFoundError):
-        return "no such file"
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    if isinstance(error, OSError) and error.strerror:  # without the path, which the message names already
+        return error.strerror.lower()
+    return reason(error)
 
 
 class _Quiet:

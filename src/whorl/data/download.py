@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
+from whorl.data.trouble import reason
 from whorl.errors import WhorlError
 
 
@@ -35,8 +36,8 @@ def fetch(url: str, checksum: str, target: Path) -> Path:
     except ValueError as error:
         raise WhorlError(f"what {url} sent has not the known md5 {checksum}; try again, {advice}") from error
     except OSError as error:  # every error of requests is one
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise WhorlError(f"cannot download {url} to {target.parent} ({reason}); check the network, {advice}") from error
+        why = f"cannot download {url} to {target.parent} ({reason(error)})"
+        raise WhorlError(f"{why}; check the network, {advice}") from error
     return target
 
 

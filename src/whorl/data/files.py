@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,16 +13,12 @@ import numpy.typing as npt
 from whorl.data.check import gather
 from whorl.data.decode import Pixels, decode
 from whorl.data.options import DataOptions, Notify
-from whorl.data.source import FileSource
+from whorl.data.parts import Part, assemble, digest, same_classes
+from whorl.data.source import Dataset, FileSource
 from whorl.errors import WhorlError
-from whorl.types import ImageSource, IntArray
+from whorl.types import IntArray
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
-RESIDENT_BYTES = 2 * 1024**3
-"""Images that take less than this once decoded are kept in memory."""
-
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +39,8 @@ class Listing:
 
     def lines(self, times: bool = False) -> Iterator[str]:
         """What stands for the content: name and size of each file, and when it changed where asked for."""
-        for name, size, time in zip(self.names, self.sizes, self.times, strict=True):
+        for name, size, time in zip(self.names, self.sizes.tolist(), self.times.tolist(), strict=True):
             yield f"{name}\0{size}\0{time}" if times else f"{name}\0{size}"
-
-
-def digest(lines: Sequence[str]) -> str:
-    """One short hash of many lines, whatever their order."""
-    total = hashlib.blake2b(digest_size=16)
-    for line in sorted(lines):
-        total.update(os.fsencode(line) + b"\n")
-    return total.hexdigest()
 
 
 def existing(directory: Path | None, name: str) -> Path:
@@ -94,18 +81,19 @@ def scan(root: Path, part: str, notify: Notify, classes: Sequence[str] | None = 
     stats: list[tuple[int, int, int]] = []
     other = 0
     for label, name in enumerate(chosen):
+        start = len(str(folder / name)) - len(str(Path(part, name)))  # cheaper than relative_to, a million times
         entries = sorted(_files(folder / name), key=lambda entry: entry.path)
         images = [entry for entry in entries if is_image(entry.name)]
         other += len(entries) - len(images)
         if not images:
             raise WhorlError(f"class folder {folder / name} holds no images; fill it or remove it")
         for entry in images:
-            stat = entry.stat()
-            names.append(Path(entry.path).relative_to(root).as_posix())
+            stat = entry.stat(follow_symlinks=entry.is_file())
+            names.append(entry.path[start:].replace(os.sep, "/"))
             stats.append((label, stat.st_size, stat.st_mtime_ns))
     if other:
         notify(f"left out: {other} files in {folder} that are not images by their ending")
-    labels, sizes, times = np.array(stats, np.int64).T
+    labels, sizes, times = np.ascontiguousarray(np.array(stats, np.int64).T)
     return Listing(root, tuple(chosen), names, labels, sizes, times)
 
 
@@ -116,34 +104,27 @@ def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
             continue
         if entry.is_dir(follow_symlinks=False):
             yield from _files(Path(entry.path))
-        elif entry.is_file():
+        elif entry.is_file() or not os.path.exists(entry):  # a link into the void is a broken image, not none
             yield entry
 
 
-def same_classes(train: Sequence[str], test: Sequence[str]) -> None:
-    """Training and test images must be of the same classes."""
-    for one, other, have, lack in ((train, test, "training", "test"), (test, train, "test", "training")):
-        alone = sorted(set(one) - set(other))
-        if alone:
-            shown = ", ".join(alone[:3]) + (", …" if len(alone) > 3 else "")
-            raise WhorlError(f"{len(alone)} class(es) have {have} images but no {lack} images: {shown}")
+def read_listings(
+    name: str, listings: Sequence[Listing], size: int, resident: bool, options: DataOptions, notify: Notify
+) -> Dataset:
+    """The data set of one listing, which is split, or of two: training and test images."""
+    classes = listings[0].classes
+    same_classes(classes, listings[-1].classes)
+    parts = [_part(listing, size, resident, options, notify) for listing in listings]
+    return assemble(name, parts, classes, size)
 
 
-def fits(count: int, size: int) -> bool:
-    """Whether ``count`` images of side ``size`` are kept in memory."""
-    return count * size * size * 3 < RESIDENT_BYTES
-
-
-def open_images(
-    listing: Listing, size: int, resident: bool, options: DataOptions, notify: Notify
-) -> tuple[ImageSource, Listing, tuple[str, ...]]:
-    """The images of a listing, the listing of those that can be read, and the names of those that cannot."""
-
+def _part(listing: Listing, size: int, resident: bool, options: DataOptions, notify: Notify) -> Part:
     def image(i: int, side: int) -> Pixels:
         return decode(listing.root / listing.names[i], side, listing.names[i])
 
-    key = digest(list(listing.lines(times=True)))
+    key = digest(listing.lines(times=True))
     keep, held = gather(image, listing.labels, listing.classes, size, resident, key, options, notify)
     skipped = tuple(name for name, kept in zip(listing.names, keep, strict=True) if not kept)
     kept = listing.keep(keep) if skipped else listing
-    return FileSource(listing.root, kept.names, size) if held is None else held, kept, skipped
+    images = FileSource(listing.root, kept.names, size) if held is None else held
+    return Part(images, kept.labels, skipped, tuple(kept.lines()))

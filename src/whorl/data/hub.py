@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from whorl.data.check import gather
 from whorl.data.decode import Pixels, decode
-from whorl.data.files import IMAGENET_MEAN, IMAGENET_STD, digest, fits, same_classes
 from whorl.data.options import DataOptions, Notify
-from whorl.data.source import Dataset, Subset
-from whorl.data.split import split
+from whorl.data.parts import Part, assemble, digest, fits, same_classes
+from whorl.data.source import Dataset, Subset, stack
+from whorl.data.trouble import reason
 from whorl.errors import WhorlError
-from whorl.types import ImageSource, IntArray
+from whorl.types import IntArray
 
 SIZE = 32
 _LABEL_COLUMNS = ("label", "fine_label", "labels")
@@ -46,22 +44,7 @@ class HubSource:
 
     def read(self, indices: IntArray) -> Tensor:
         """The images at ``indices``, decoded one after another."""
-        images = np.empty((len(indices), self.size, self.size, 3), np.uint8)
-        for row, index in enumerate(indices):
-            images[row] = self.image(int(index), self.size)
-        return torch.from_numpy(images)
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Images of one part that can be read, their labels, and the names of those that cannot."""
-
-    images: ImageSource
-    labels: IntArray
-    skipped: tuple[str, ...] = ()
-
-    def rows(self, indices: IntArray) -> _Part:
-        return _Part(Subset(self.images, indices), self.labels[indices])
+        return stack(self.image, indices, self.size)
 
 
 def load_hub(reference: str, directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
@@ -70,6 +53,8 @@ def load_hub(reference: str, directory: Path | None, options: DataOptions, notif
     ``directory`` is where ``datasets`` keeps downloads. Without a labelled test part, each class gives a fifth.
     """
     name = f"hub:{reference}"
+    if not reference:
+        raise WhorlError("hub: needs a name or a folder, as in hub:uoft-cs/cifar10")
     parts = _open(reference, directory)
     main = "train" if "train" in parts else next(iter(parts))
     image, label = _columns(parts[main], name)
@@ -81,38 +66,16 @@ def load_hub(reference: str, directory: Path | None, options: DataOptions, notif
     size = options.resize or SIZE
     resident = fits(sum(len(values[part]) for part in used), size)
 
-    def opened(part: str) -> _Part:
+    def opened(part: str) -> Part:
         source = HubSource(_undecoded(parts[part], image), image, part, size)
         labels = np.searchsorted(known, values[part])
-        key = digest([parts[part]._fingerprint, image, part])
-        keep, held = gather(source.image, labels, names, size, resident, key, options, notify)
+        content = f"{part} {parts[part]._fingerprint}"
+        keep, held = gather(source.image, labels, names, size, resident, digest([content, image]), options, notify)
         skipped = tuple(f"{part}[{i}]" for i in np.flatnonzero(~keep))
         images = Subset(source, np.flatnonzero(keep)) if held is None else held
-        return _Part(images, labels[keep], skipped)
+        return Part(images, labels[keep], skipped, (content, *skipped))
 
-    identity = [f"{part} {parts[part]._fingerprint}" for part in used]
-    return _dataset(name, [opened(part) for part in used], names, identity, size)
-
-
-def _dataset(name: str, opened: list[_Part], names: tuple[str, ...], identity: list[str], size: int) -> Dataset:
-    skipped = tuple(broken for part in opened for broken in part.skipped)
-    if len(opened) == 1:
-        opened = [opened[0].rows(indices) for indices in split(opened[0].labels, names)]
-    train, test = opened
-    return Dataset(
-        name=name,
-        train=train.images,
-        test=test.images,
-        train_labels=train.labels,
-        test_labels=test.labels,
-        class_names=names,
-        fingerprint=digest([*identity, *skipped]),
-        mean=IMAGENET_MEAN,
-        std=IMAGENET_STD,
-        augment="crop_flip",
-        input_size=size,
-        skipped=skipped,
-    )
+    return assemble(name, [opened(part) for part in used], names, size)
 
 
 def _open(reference: str, directory: Path | None) -> dict[str, Any]:
@@ -129,8 +92,9 @@ def _open(reference: str, directory: Path | None) -> dict[str, Any]:
             where = str(folder) if folder.is_dir() else reference
             found = datasets.load_dataset(where, cache_dir=None if directory is None else str(directory))
     except Exception as error:  # whatever the network, the hub or a damaged folder lead to
-        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise WhorlError(f"hub:{reference} cannot be loaded ({reason}); check the name and the network") from error
+        raise WhorlError(
+            f"hub:{reference} cannot be loaded ({reason(error)}); check the name and the network"
+        ) from error
     return dict(found) if isinstance(found, dict) else {"train": found}
 
 

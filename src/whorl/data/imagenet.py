@@ -7,9 +7,9 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
-from whorl.data.files import class_folders, existing, loose_images, scan
-from whorl.data.folder import two_parts
+from whorl.data.files import class_folders, existing, loose_images, read_listings, scan
 from whorl.data.options import DataOptions, Notify
+from whorl.data.parts import few
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 
@@ -38,12 +38,10 @@ def _load(name: str, directory: Path | None, wanted: list[str] | None, options: 
     root = existing(directory, name)
     for part in ("train", "val"):
         _check_layout(root / part, wanted)
-    wanted = class_folders(root / "train") if wanted is None else wanted
-    train = scan(root, "train", notify, wanted)
-    test = scan(root, "val", notify, wanted if set(wanted) <= set(class_folders(root / "val")) else None)
+    listings = [scan(root, part, notify, wanted) for part in ("train", "val")]
     side = options.resize or INPUT
     # Never kept in memory: random crops are cut from the larger square, and a thousand classes would not fit.
-    data = two_parts(name, train, test, round(side * _MARGIN), False, options, notify)
+    data = read_listings(name, listings, round(side * _MARGIN), False, options, notify)
     return replace(data, augment="resized_crop", input_size=side)
 
 
@@ -53,10 +51,9 @@ def _check_layout(folder: Path, wanted: list[str] | None) -> None:
     there = class_folders(folder)
     if not there and loose_images(folder):
         raise WhorlError(f"the images in {folder} must be sorted into class folders, {folder.name}/WNID/*.JPEG")
-    missing = [wnid for wnid in wanted or [] if wnid not in set(there)]
+    missing = sorted(set(wanted or []) - set(there))
     if missing:
-        shown = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
-        raise WhorlError(f"{folder} lacks {len(missing)} of {len(wanted or [])} class folders: {shown}")
+        raise WhorlError(f"{folder} lacks {len(missing)} of {len(wanted or [])} class folders: {few(missing)}")
 
 
 def wnids() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from whorl.data.decode import decode
+from whorl.data.decode import Pixels, decode
+from whorl.data.trouble import reason
 from whorl.errors import WhorlError
 from whorl.types import ImageSource, IntArray
 
@@ -93,10 +94,15 @@ class FileSource:
 
     def read(self, indices: IntArray) -> Tensor:
         """The images at ``indices``, decoded one after another."""
-        images = np.empty((len(indices), self.size, self.size, 3), np.uint8)
-        for row, index in enumerate(indices):
-            images[row] = decode(self.path(int(index)), self.size)
-        return torch.from_numpy(images)
+        return stack(lambda index, size: decode(self.path(index), size), indices, self.size)
+
+
+def stack(image: Callable[[int, int], Pixels], indices: IntArray, size: int) -> Tensor:
+    """The images at ``indices`` in one tensor, where ``image(index, size)`` decodes one."""
+    images = np.empty((len(indices), size, size, 3), np.uint8)
+    for row, index in enumerate(indices):
+        images[row] = image(int(index), size)
+    return torch.from_numpy(images)
 
 
 class Subset:
@@ -199,7 +205,10 @@ def batches(source: ImageSource, index_batches: Sequence[IntArray], workers: int
                 multiprocessing_context="fork" if sys.platform == "linux" else None,
             )
         )
-    for batch in iterator:
-        if isinstance(batch, str):
-            raise WhorlError(batch)
-        yield batch
+    try:
+        for batch in iterator:
+            if isinstance(batch, str):
+                raise WhorlError(batch)
+            yield batch
+    except RuntimeError as error:  # torch's word for a worker that was killed, most likely for want of memory
+        raise WhorlError(f"reading images failed ({reason(error)}); try fewer --workers, or 0") from error

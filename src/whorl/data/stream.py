@@ -62,17 +62,17 @@ class Truth:
 
 def split_sizes(classes: int, step: int, first: int | None = None, tasks: int | None = None) -> tuple[int, ...]:
     """How many classes each task brings: ``first`` (or ``step``), then ``step`` each until none is left."""
-    first = step if first is None else first
-    if not 0 < first <= classes or step < 1:
-        raise WhorlError(f"--step {step} and --first {first} must lie between 1 and the {classes} classes there are")
-    rest = classes - first
+    if not 1 <= step <= classes or (first is not None and not 1 <= first <= classes):
+        raise WhorlError(f"--step and --first must lie between 1 and the {classes} classes there are")
+    rest = classes if first is None else classes - first
     if rest % step:
-        fitting = [n for n in range(1, rest + 1) if rest % n == 0]
+        after = "" if first is None else f" after the first task of {first}"
+        fitting = ", ".join(str(n) for n in range(1, rest + 1) if rest % n == 0)
         raise WhorlError(
-            f"--step {step} does not divide the {rest} classes after the first task of {first}; "
-            f"steps that do: {', '.join(map(str, fitting))} (or choose --classes {classes - rest % step})"
+            f"--step {step} does not divide the {rest} classes{after}; steps that do: {fitting} "
+            f"(or use fewer with --classes {classes - rest % step})"
         )
-    sizes = (first, *[step] * (rest // step))
+    sizes = (first or step, *[step] * ((rest if first else rest - step) // step))
     if tasks is not None and not 1 <= tasks <= len(sizes):
         raise WhorlError(f"--tasks {tasks} asked for, but these classes make {len(sizes)}")
     return sizes[:tasks]

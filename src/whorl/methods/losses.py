@@ -15,7 +15,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 def distillation(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     """Eq. 1: cross-entropy from the teacher's softened distribution to the student's over the teacher's classes.
 
-    The teacher's distribution is the target (methods.md A1) and there is no factor T² (A2).
+    The teacher's distribution is the target (docs/protocol.md A1) and there is no factor T² (A2).
     """
     old = logits[:, : teacher.shape[1]]
     target = torch.softmax(teacher / temperature, dim=1)

@@ -21,7 +21,7 @@ _BLOCK = 4096  # rows sorted at a time: a full argsort of ImageNet-1000's test s
 class Scores:
     """The scores of one model after one task, over the test images of all classes seen.
 
-    ``acc`` is the paper's number for rows without labels, ``acc_plain`` for supervised rows (methods.md, A19).
+    ``acc`` is the paper's number for rows without labels, ``acc_plain`` for supervised rows (docs/protocol.md, A19).
     """
 
     acc: float

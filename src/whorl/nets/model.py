@@ -54,5 +54,5 @@ class Model(nn.Module):
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """The model's tensors, detached and contiguous, ready for safetensors."""
-    return {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+    """A copy of the model's tensors, which further training does not change."""
+    return {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}

@@ -25,10 +25,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import torch
-from torch import Tensor
 
 from whorl.config import Config, checked, read_toml, write_toml
-from whorl.engine import Halt
+from whorl.engine import Halt, State
 from whorl.errors import WhorlError
 from whorl.runs.files import (
     append_line,
@@ -54,16 +53,6 @@ class Spent:
     seconds: float = 0.0
     training_seconds: float = 0.0
     images: int = 0
-
-
-@dataclass(frozen=True)
-class Finished:
-    """The state after a finished task."""
-
-    model: dict[str, Tensor]
-    labels: list[Tensor]
-    """The labels each task was learned with."""
-    memory: dict[str, Tensor]
 
 
 class Run:
@@ -172,7 +161,7 @@ class Run:
         )
         return halt, Spent(about["seconds"], about["training_seconds"], about["images"])
 
-    def save_task(self, state: Finished, scores: Record) -> None:
+    def save_task(self, state: State, scores: Record) -> None:
         """After a task: its files, then the scores that make them count, then away with what is no longer needed."""
         done = len(scores["steps"])
         tensors = nest("model", state.model) | {"labels": state.labels[-1]}
@@ -182,11 +171,11 @@ class Run:
         (self.path / "epoch.safetensors").unlink(missing_ok=True)
         (self.path / f"memory-{done - 1:02}.safetensors").unlink(missing_ok=True)
 
-    def load_task(self, done: int) -> Finished:
+    def load_task(self, done: int) -> State:
         """The state after task ``done``."""
         files = [read_tensors(self.path / f"task-{number:02}.safetensors")[0] for number in range(1, done + 1)]
         memory, _ = read_tensors(self.path / f"memory-{done:02}.safetensors")
-        return Finished(unnest("model", files[-1]), [tensors["labels"] for tensors in files], memory)
+        return State(unnest("model", files[-1]), [tensors["labels"] for tensors in files], memory)
 
 
 def _lines_before(log: Path, task: int) -> Iterator[bytes]:

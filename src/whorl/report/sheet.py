@@ -1,0 +1,95 @@
+"""Contact sheets: the images of each cluster, side by side."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from whorl.types import ImageSource, IntArray
+
+Pixels = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
+
+FRAME = (213, 94, 0)  # Okabe and Ito's vermilion
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """One pseudo class: some of its images, and what the truth says about all of its members."""
+
+    label: int
+    size: int
+    majority: str
+    """The class that most of its members have. The learner never saw it."""
+    share: float
+    """The share of its members that have it."""
+    images: Pixels
+    """A sample of the members, [n, side, side, 3]."""
+    strangers: Flags
+    """Which of the sample have another class."""
+
+
+def clusters(
+    images: ImageSource, labels: IntArray, truth: IntArray, names: Sequence[str], sample: int
+) -> list[Cluster]:
+    """The clusters that ``labels`` make of ``images``, by label. ``names`` holds the classes that ``truth`` counts."""
+    found = []
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        counts = np.bincount(truth[members], minlength=len(names))
+        majority = int(counts.argmax())
+        shown = members[evenly(len(members), sample)]
+        found.append(
+            Cluster(
+                label=int(label),
+                size=len(members),
+                majority=names[majority],
+                share=float(counts[majority] / len(members)),
+                images=images.read(shown).cpu().numpy(),
+                strangers=truth[shown] != majority,
+            )
+        )
+    return found
+
+
+def evenly(total: int, count: int) -> IntArray:
+    """``count`` positions spread evenly over 0..total-1, or all of them: a sample that nobody has chosen."""
+    count = min(count, total)
+    return np.arange(count, dtype=np.int64) * total // max(count, 1)
+
+
+def resized(images: Pixels, side: int) -> Pixels:
+    """Square images [n, s, s, 3] at about ``side``: small ones as larger pixels, large ones averaged down."""
+    if (scale := side // images.shape[1]) >= 1:
+        return images.repeat(scale, axis=1).repeat(scale, axis=2)
+    box = Image.Resampling.BOX
+    return np.stack([np.asarray(Image.fromarray(image).resize((side, side), box)) for image in images])
+
+
+def compose(images: Pixels, framed: Flags, columns: int, gap: int) -> Pixels:
+    """Square images [n, s, s, 3] in rows of ``columns``, as RGBA.
+
+    A transparent ``gap`` lies around every image; it is filled with :data:`FRAME` where ``framed``.
+    """
+    side = images.shape[1]
+    cell = side + 2 * gap
+    sheet = np.zeros((-(-len(images) // columns) * cell, columns * cell, 4), np.uint8)
+    for number, (image, frame) in enumerate(zip(images, framed, strict=True)):
+        top, left = number // columns * cell, number % columns * cell
+        if frame:
+            sheet[top : top + cell, left : left + cell] = *FRAME, 255
+        inside = sheet[top + gap : top + gap + side, left + gap : left + gap + side]
+        inside[..., :3], inside[..., 3] = image, 255
+    return sheet
+
+
+def png(pixels: Pixels) -> bytes:
+    """Pixels (grey, RGB or RGBA) as PNG."""
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, format="PNG", optimize=True)
+    return out.getvalue()

@@ -1,0 +1,207 @@
+"""The command line as a user meets it: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checks
+
+SMALL = [
+    "run", "--data", "synthetic", "--classes", "6", "--per-class", "20", "--resize", "8", "--step", "2", "--epochs", "2",
+    "--set", "cluster.restarts=2",
+]  # fmt: skip
+ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def whorl(*words: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, "-m", "whorl", *words], cwd=cwd, capture_output=True, text=True, env=ENV)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def start(*words: str, cwd: Path) -> subprocess.Popen[str]:
+    # A shell may start us with interrupts ignored, which a child would inherit.
+    return subprocess.Popen(
+        [sys.executable, "-m", "whorl", *words],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENV,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+    )
+
+
+def wait_for(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if text in line:
+            return
+    raise AssertionError(f"{text!r} never came")
+
+
+def without_times(document: dict[str, Any]) -> dict[str, Any]:
+    steps = [{k: v for k, v in s.items() if k not in ("seconds", "images_per_second")} for s in document["steps"]]
+    return {**document, "steps": steps}
+
+
+def test_json_is_one_document_of_the_promised_form(tmp_path: Path) -> None:
+    done = whorl(*SMALL, "--json", cwd=tmp_path)
+    document = json.loads(done.stdout)
+    assert list(document) == ["run", "config", "steps", "avg", "last"]
+    keys = [
+        "task",
+        "classes",
+        "acc",
+        "acc_plain",
+        "acc5",
+        "nmi",
+        "ari",
+        "acc_fc",
+        "acc_nme",
+        "label_acc",
+        "seconds",
+        "images_per_second",
+    ]
+    assert [list(step) for step in document["steps"]] == [keys] * 3
+    assert [step["classes"] for step in document["steps"]] == [2, 4, 6]
+    assert document["steps"][0]["label_acc"] is None
+    assert 0.5 <= document["steps"][1]["label_acc"] <= 1
+    assert document["avg"] == pytest.approx((document["steps"][1]["acc"] + document["steps"][2]["acc"]) / 2)
+    assert document["last"] == document["steps"][2]["acc"] == document["steps"][2]["acc_fc"]
+    assert document["config"]["method"] == {"name": "ours", "temperature": 2.0}
+    assert "task 3/3  train  epoch 2/2  loss" in done.stderr
+    again = whorl(*SMALL, "--json", cwd=tmp_path)
+    assert json.loads(again.stdout) == document
+    assert "epoch" not in again.stderr
+
+
+def test_given_labels_and_no_memory_are_null(tmp_path: Path) -> None:
+    done = whorl(*SMALL, "--json", "--quiet", "--labels", "given", "--method", "finetune", cwd=tmp_path)
+    steps = json.loads(done.stdout)["steps"]
+    assert [step["label_acc"] for step in steps] == [None] * 3
+    assert [step["acc_nme"] for step in steps] == [None] * 3
+    assert done.stderr == ""
+
+
+def test_killed_at_any_moment_and_run_again(tmp_path: Path) -> None:
+    """SIGKILL at moments spread over the run, over and over on one folder; the result is that of one quiet run."""
+    long = [*SMALL, "--epochs", "30", "--json"]
+    whole = json.loads(whorl(*long, "--out", "whole", cwd=tmp_path).stdout)
+    for wait in (0.05, 0.4, 0.15, 0.9, 0.3, 0.6):
+        process = start(*long, "--out", "killed", cwd=tmp_path)
+        wait_for(process, "epoch")
+        time.sleep(wait)
+        process.kill()
+        process.communicate()
+    again = json.loads(whorl(*long, "--out", "killed", cwd=tmp_path).stdout)
+    assert without_times({**again, "run": ""}) == without_times({**whole, "run": ""})
+    assert checks.same(checks.stored(tmp_path / whole["run"]), checks.stored(tmp_path / again["run"]))
+    log = (tmp_path / again["run"] / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in log] == list(range(1, 31)) * 3
+
+
+def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
+    process = start(*SMALL, "--epochs", "200", cwd=tmp_path)
+    wait_for(process, "epoch")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert re.search(r"whorl: stopped; to go on: whorl run --data synthetic .*--epochs 200", err)
+    assert "Traceback" not in err
+
+
+def test_two_processes_on_one_run(tmp_path: Path) -> None:
+    process = start(*SMALL, "--epochs", "400", cwd=tmp_path)
+    wait_for(process, "epoch")
+    second = whorl(*SMALL, "--epochs", "400", cwd=tmp_path, code=2)
+    assert f"another process (process {process.pid}) is working on" in second.stderr
+    process.kill()
+    process.communicate()
+
+
+def test_list_and_show(tmp_path: Path) -> None:
+    document = json.loads(whorl(*SMALL, "--json", cwd=tmp_path).stdout)
+    (tmp_path / "runs" / "foreign").mkdir()
+    listed = whorl("list", cwd=tmp_path)
+    name = Path(document["run"]).name
+    assert f"{name}  ours    pseudo      3  {document['avg']:.3f}  {document['last']:.3f}  finished" in listed.stdout
+    assert "left out: runs/foreign is not a run" in listed.stderr
+    shown = whorl("show", (document["config"]["seed"] and "") or name[-10:], cwd=tmp_path)
+    assert f"Last {document['last']:.3f}" in shown.stdout
+    full = json.loads(whorl("show", document["run"], "--json", cwd=tmp_path).stdout)
+    assert full["steps"][2]["acc"] == document["last"]
+    assert {"forgetting", "avg_with_first", "last_plain"} <= set(full)
+
+
+def test_a_config_file_flags_and_set(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text('labels = "given"\n[optim]\nlr = 0.03\n[train]\nbatch = 8\n')
+    done = whorl(*SMALL, "--tasks", "1", "--config", "c.toml", "--labels", "pseudo", "--set", "train.batch=10", "--json",
+                 cwd=tmp_path)  # fmt: skip
+    config = json.loads(done.stdout)["config"]
+    assert (config["optim"]["lr"], config["labels"], config["train"]["batch"]) == (0.03, "pseudo", 10)
+    assert json.loads(done.stdout)["avg"] is None
+
+
+BAD = [
+    (["nonsense"], "No such command 'nonsense'"),
+    (["run", "--stp", "3"], "No such option: --stp"),
+    (["run", "--step", "three"], "Invalid value for '--step'"),
+    (["run", "--data", "cifr100"], "unknown data set 'cifr100'; did you mean 'cifar100'?"),
+    (["run", "--method", "our"], "unknown method 'our'; did you mean 'ours'?"),
+    (["run", "--labels", "psudo"], "unknown labels value 'psudo'; did you mean 'pseudo'?"),
+    (["run", "--recipe", "pap"], "unknown recipe 'pap'; did you mean 'paper'?"),
+    (["run", "--net", "resnet3"], "unknown network 'resnet3'; did you mean 'resnet32'?"),
+    (["run", "--select", "hering"], "unknown selector 'hering'; did you mean 'herding'?"),
+    (["run", "--cluster", "kmean"], "unknown clusterer 'kmean'; did you mean 'kmeans'?"),
+    (["run", "--set", "optim.rl=1"], "unknown config key 'optim.rl'; did you mean 'optim.lr'?"),
+    (["run", "--set", "optin.lr=1"], "unknown config key 'optin'; did you mean 'optim'?"),
+    (["run", "--set", "optim.lr=fast"], "config optim.lr: input should be a valid number"),
+    (["run", "--config", "missing.toml"], "cannot read the config file missing.toml"),
+    (["run", "--step", "3"], "--step 3 does not divide the 10 classes; steps that do: 1, 2, 5, 10"),
+    (["run", "--first", "4", "--step", "4"], "does not divide the 6 classes after the first task of 4"),
+    (["run", "--tasks", "9"], "--tasks 9 asked for, but these classes make 5"),
+    (["run", "--order", "C"], "unknown class order"),
+    (["run", "--per-class", "1", "--step", "5", "--data", "digits", "--classes", "9"], "does not divide"),
+    (["run", "--memory", "total", "--quota", "5"], "has no room for 10 classes; raise --quota"),
+    (["run", "--method", "joint", "--classifier", "nme"], "--classifier nme needs exemplars"),
+    (["run", "--device", "cuda:7"], "--device cuda:7 is not available here"),
+    (["run", "--data", "cifar100", "--data-dir", "nowhere"], "nowhere"),
+    (["run", "--data", "folder", "--data-dir", "nowhere", "--step", "2"], "nowhere"),
+    (["run", "--data", "folder"], "--step N"),
+    (["show", "nothing"], "no run 'nothing' in runs"),
+    (["list"], "there is no folder runs"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) for words, _ in BAD])
+def test_bad_input_is_one_line_and_exit_code_two(words: list[str], message: str, tmp_path: Path) -> None:
+    done = whorl(*words, cwd=tmp_path, code=2)
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unwritable_place(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = whorl(*SMALL, "--out", "file/runs", cwd=tmp_path, code=2)
+    assert done.stderr.startswith("whorl: cannot write to file/runs/")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_version_and_help_are_quick_to_load(tmp_path: Path) -> None:
+    assert whorl("--version", cwd=tmp_path).stdout.startswith("whorl 0.")
+    code = "import sys, whorl.cli; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -1,0 +1,224 @@
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from whorl.data import DataOptions, FileSource, Subset, files, load, parts
+from whorl.data.decode import Pixels, decode
+from whorl.errors import WhorlError
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "tinyimagenet100"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    cache = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    return cache
+
+
+def fill(folder: Path, count: int, red: int = 0) -> None:
+    """``count`` images of 10 × 6 that differ in green."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for i in range(count):
+        Image.new("RGB", (10, 6), (red, i, 0)).save(folder / f"{i:03d}.png")
+
+
+@pytest.fixture
+def parted(tmp_path: Path) -> Path:
+    root = tmp_path / "pets"
+    for red, name in enumerate(("cat", "dog")):
+        fill(root / "train" / name, 6, red)
+        fill(root / "val" / name, 2, red)
+    return root
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    root = tmp_path / "plain"
+    for red, name in enumerate(("ant", "bee", "cow")):
+        fill(root / name, 10, red)
+    return root
+
+
+def test_two_parts(parted: Path) -> None:
+    data = load("folder", parted)
+    assert (data.class_names, data.skipped, data.augment) == (("cat", "dog"), (), "crop_flip")
+    assert (data.input_size, data.train.size, data.train.resident) == (32, 32, True)
+    assert data.train_labels.tolist() == [0] * 6 + [1] * 6
+    assert data.test_labels.tolist() == [0, 0, 1, 1]
+    assert data.train.read(np.arange(12))[:, 9, 9].tolist() == [[red, i, 0] for red in (0, 1) for i in range(6)]
+
+
+def test_one_part_is_split(plain: Path) -> None:
+    data = load("folder", plain, DataOptions(resize=4))
+    assert np.bincount(data.train_labels).tolist() == [8, 8, 8]
+    assert np.bincount(data.test_labels).tolist() == [2, 2, 2]
+    pixels = [data.train.read(np.arange(24))[:, 0, 0], data.test.read(np.arange(6))[:, 0, 0]]
+    for seen, labels in zip(pixels, (data.train_labels, data.test_labels), strict=True):
+        assert seen[:, 0].tolist() == labels.tolist()
+    everything = sorted(map(tuple, torch.cat(pixels).tolist()))
+    assert everything == [(red, i, 0) for red in range(3) for i in range(10)]
+
+
+def test_too_large_for_memory_gives_the_same_images(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resident = load("folder", plain, DataOptions(resize=8))
+    monkeypatch.setattr(parts, "RESIDENT_BYTES", 100)
+    on_disk = load("folder", plain, DataOptions(resize=8))
+    assert isinstance(on_disk.train, Subset)
+    assert isinstance(on_disk.train.source, FileSource)
+    assert (resident.train.resident, on_disk.train.resident) == (True, False)
+    assert resident.fingerprint == on_disk.fingerprint
+    everything = np.arange(24)
+    assert torch.equal(resident.train.read(everything), on_disk.train.read(everything))
+
+
+def test_fingerprint_is_of_the_content_not_the_place(parted: Path, tmp_path: Path) -> None:
+    before = load("folder", parted).fingerprint
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(parted, moved)
+    assert load("folder", moved).fingerprint == before != ""
+    (moved / "train" / "cat" / "000.png").rename(moved / "train" / "cat" / "zzz.png")
+    assert load("folder", moved).fingerprint != before
+
+
+def test_other_files_are_left_out(parted: Path) -> None:
+    before = load("folder", parted).fingerprint
+    said: list[str] = []
+    (parted / "train" / "cat" / ".hidden.png").write_text("x")
+    (parted / "train" / "cat" / "notes.txt").write_text("x")
+    (parted / "train" / ".cache").mkdir()
+    fill(parted / "train" / "dog" / "more", 1)
+    data = load("folder", parted, notify=said.append)
+    assert len(data.train) == 13  # images may lie deeper in a class folder
+    assert data.fingerprint != before
+    assert len(said) == 1
+    assert "1 files" in said[0]
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_broken_images(parted: Path, monkeypatch: pytest.MonkeyPatch, resident: bool) -> None:
+    if not resident:
+        monkeypatch.setattr(parts, "RESIDENT_BYTES", 1)
+    before = load("folder", parted)
+    (parted / "train" / "dog" / "002.png").write_text("no image")
+    said: list[str] = []
+    data = load("folder", parted, notify=said.append)
+    assert data.train.resident is resident
+    assert data.skipped == ("train/dog/002.png",)
+    assert said == [
+        "left out: train/dog/002.png: cannot be read as an image (not an image, or one of an unknown format)"
+    ]
+    assert data.train.read(np.arange(6, 11))[:, 3, 3, 1].tolist() == [0, 1, 3, 4, 5]
+    assert np.bincount(data.train_labels).tolist() == [6, 5]
+    (parted / "train" / "dog" / "002.png").unlink()
+    assert before.fingerprint != data.fingerprint == load("folder", parted).fingerprint
+
+
+def test_file_names_of_any_bytes_and_links_into_the_void(parted: Path) -> None:
+    folder = os.fsencode(parted / "train" / "cat")
+    shutil.copy(folder + b"/001.png", folder + b"/caf\xe9.png")
+    with open(folder + b"/br\xe9k\n.png", "wb") as file:
+        file.write(b"no image")
+    os.symlink("/nowhere/to/be/found.png", folder + b"/link.png")
+    said: list[str] = []
+    data = load("folder", parted, notify=said.append)
+    assert np.bincount(data.train_labels).tolist() == [7, 6]
+    assert said == [
+        "left out: train/cat/br\\udce9k\\n.png: cannot be read as an image (not an image, or one of an unknown format)",
+        "left out: train/cat/link.png: cannot be read as an image (no such file or directory)",
+    ]
+
+
+def test_strict_stops_at_the_first(parted: Path) -> None:
+    for name in ("cat/004.png", "dog/001.png"):
+        (parted / "train" / name).write_text("no image")
+    with pytest.raises(WhorlError, match=r"^train/cat/004\.png: cannot be read"):
+        load("folder", parted, DataOptions(strict=True))
+
+
+def test_checks_are_remembered(parted: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "RESIDENT_BYTES", 1)
+    (parted / "val" / "cat" / "001.png").write_text("no image")
+    first = load("folder", parted)
+    kept = sorted(own_cache.rglob("checked/*.json"))
+    assert len(kept) == 2
+    assert any(json.loads(path.read_text())["broken"] for path in kept)
+    tried: list[str] = []
+
+    def counted(path: Path, size: int, name: str) -> Pixels:
+        tried.append(name)
+        return decode(path, size, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "decode", counted)
+        assert load("folder", parted).skipped == first.skipped == ("val/cat/001.png",)
+    assert tried == ["val/cat/001.png"]  # what was broken is tried again, the others are not
+    for useless in ("{", "[]", '{"broken": 7}', '{"broken": [999]}', '{"broken": {"1": "x"}}'):
+        for path in kept:
+            path.write_text(useless)
+        assert load("folder", parted).skipped == first.skipped
+
+
+def test_an_unwritable_cache_does_no_harm(parted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "RESIDENT_BYTES", 1)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert len(load("folder", parted).train) == 12
+
+
+def test_places_that_do_not_fit(tmp_path: Path, parted: Path, plain: Path) -> None:
+    with pytest.raises(WhorlError, match="folder needs to know where the images lie"):
+        load("folder", None)
+    with pytest.raises(WhorlError, match="nowhere is not there"):
+        load("folder", tmp_path / "nowhere")
+    with pytest.raises(WhorlError, match="is not a folder"):
+        load("folder", plain / "ant" / "000.png")
+    with pytest.raises(WhorlError, match="has 10 images but no class folders"):
+        load("folder", plain / "ant")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(WhorlError, match="has no class folders"):
+        load("folder", tmp_path / "empty")
+    shutil.rmtree(parted / "val")
+    with pytest.raises(WhorlError, match="neither test/ nor val/"):
+        load("folder", parted)
+
+
+def test_classes_that_do_not_fit(parted: Path, plain: Path) -> None:
+    fill(parted / "train" / "eel", 2)
+    with pytest.raises(WhorlError, match=r"1 class.* have training images but no test images: eel"):
+        load("folder", parted)
+    fill(parted / "val" / "eel", 1)
+    fill(parted / "val" / "fox", 1)
+    with pytest.raises(WhorlError, match="test images but no training images: fox"):
+        load("folder", parted)
+    (plain / "dodo").mkdir()
+    with pytest.raises(WhorlError, match="dodo holds no images"):
+        load("folder", plain)
+    fill(plain / "dodo", 1)
+    with pytest.raises(WhorlError, match="class 'dodo' has 1 image"):
+        load("folder", plain)
+    (plain / "dodo" / "000.png").write_text("broken")
+    with pytest.raises(WhorlError, match="class 'dodo' has no image that can be read"):
+        load("folder", plain)
+
+
+def test_loose_images_beside_class_folders_are_mentioned(plain: Path) -> None:
+    said: list[str] = []
+    Image.new("L", (4, 4)).save(plain / "cover.png")
+    assert len(load("folder", plain, notify=said.append).train) == 24
+    assert "1 images that lie in" in said[0]
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="Tiny ImageNet is not at ../shared/data/tinyimagenet100")
+def test_real_images() -> None:
+    data = load("folder", SHARED, DataOptions(classes=20))
+    assert (len(data.train), len(data.test), data.skipped) == (800, 200, ())
+    pixels = data.train.read(np.arange(800)).float()
+    grey = (pixels[..., 0] == pixels[..., 2]).flatten(1).all(1)
+    assert 0 < grey.sum() < 80

@@ -1,0 +1,170 @@
+"""Run folders: what they hold, and that nothing a user or a kill does harms them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import checks
+from whorl.config import Config, checked, read_toml, write_toml
+from whorl.data.source import Dataset
+from whorl.errors import WhorlError
+from whorl.experiment import run
+from whorl.runs import files
+from whorl.runs.store import Run
+
+
+@pytest.fixture
+def config() -> Config:
+    return checks.small_config()
+
+
+def test_a_folder_holds_everything(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+    result = run(config, small_data, tmp_path)
+    names = sorted(path.name for path in result.path.iterdir())
+    tasks = [f"task-{n:02}.safetensors" for n in (1, 2, 3)]
+    assert names == ["config.toml", "lock", "log.jsonl", "memory-03.safetensors", "scores.json", *tasks]
+    assert result.path.name.endswith(config.hash)
+    assert checked(Config, read_toml(result.path / "config.toml")) == config
+    log = Run.open(result.path).log()
+    assert [(r["task"], r["epoch"]) for r in log] == [(t, e) for t in (1, 2, 3) for e in (1, 2)]
+    assert [r["images"] for r in log] == [40, 40, 80, 80, 120, 120]  # 40 new, 20 a class of old ones
+    scores = json.loads((result.path / "scores.json").read_text())
+    assert scores["finished"]
+    assert scores["last"] == result.steps[-1]["acc"]
+    assert scores["steps"] == list(result.steps)
+
+
+def test_finished_runs_are_read_and_fresh_ones_made_again(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+    first = run(config, small_data, tmp_path)
+    when = (first.path / "task-03.safetensors").stat().st_mtime_ns
+    again = run(config, small_data, tmp_path)
+    assert again.steps == first.steps
+    assert (first.path / "task-03.safetensors").stat().st_mtime_ns == when
+    run(config, small_data, tmp_path, fresh=True)
+    assert (first.path / "task-03.safetensors").stat().st_mtime_ns != when
+
+
+def test_the_hash_depends_on_every_value(config: Config) -> None:
+    assert config.hash == checks.small_config().hash
+    changed = [
+        checks.small_config(seed=1),
+        checks.small_config(labels="given"),
+        checks.small_config(optim__lr=0.05),
+        checks.small_config(memory__quota=5),
+        checks.small_config(method__temperature=3.0),
+        checks.small_config(data__fingerprint="x"),
+    ]
+    assert len({config.hash, *(other.hash for other in changed)}) == 7
+
+
+def test_toml_gives_every_value_back(config: Config, tmp_path: Path) -> None:
+    odd = checks.small_config(stream__order=[5, 4, 3, 2, 1, 0], optim__lr=1 / 3)
+    for each in (config, odd):
+        (tmp_path / "c.toml").write_text(write_toml(each))
+        back = checked(Config, read_toml(tmp_path / "c.toml"))
+        assert back == each
+        assert back.hash == each.hash
+
+
+def test_a_second_process_is_told_so(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+    mine = Run.at(tmp_path, config)
+    mine.lock()
+    with pytest.raises(WhorlError, match=f"another process \\(process {os.getpid()}\\) is working on"):
+        run(config, small_data, tmp_path)
+    mine.release()
+    assert run(config, small_data, tmp_path).summary["last"] > 0
+
+
+def test_a_newer_format_is_left_alone(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+    path = Run.at(tmp_path, config).path
+    path.mkdir(parents=True)
+    (path / "scores.json").write_text('{"format": 99, "finished": true, "steps": []}')
+    with pytest.raises(WhorlError, match="has format 99, made by a newer whorl"):
+        run(config, small_data, tmp_path)
+    assert json.loads((path / "scores.json").read_text())["format"] == 99
+
+
+@pytest.mark.parametrize("name", ["task-02.safetensors", "memory-02.safetensors", "scores.json"])
+def test_a_damaged_file_is_named(name: str, config: Config, small_data: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(checks.Killed):
+        run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
+    path = Run.at(tmp_path, config).path / name
+    path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(WhorlError, match=name):
+        run(config, small_data, tmp_path)
+    assert run(config, small_data, tmp_path, fresh=True).summary["last"] > 0
+
+
+def test_a_full_disk_ends_in_one_line_and_harms_nothing(
+    config: Config, small_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(config, small_data, tmp_path / "whole")
+    real, calls = files._write, 0
+
+    def full(path: Path, payload: bytes) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 8:
+            path.write_bytes(payload[:10])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(path, payload)
+
+    monkeypatch.setattr(files, "_write", full)
+    with pytest.raises(WhorlError, match="No space left on device; make room, then the same command resumes"):
+        run(config, small_data, tmp_path / "full")
+    monkeypatch.setattr(files, "_write", real)
+    path = Run.at(tmp_path / "full", config).path
+    assert not list(path.glob("*.tmp"))
+    again = run(config, small_data, tmp_path / "full")
+    assert checks.same(checks.stored(whole.path), checks.stored(again.path))
+
+
+def test_a_log_line_without_its_state_is_dropped(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+    """Killed between the line and the state that counts it, in the middle of a task and at its very start."""
+    for epochs in (3, 4):
+        out = tmp_path / str(epochs)
+        with pytest.raises(checks.Killed):
+            run(config, small_data, out, reporter=checks.KillAfter(epochs))
+        with open(Run.at(out, config).path / "log.jsonl", "a") as log:
+            log.write('{"task": 3, "epoch": 1}\n{"task": 3, "ep')
+        result = run(config, small_data, out)
+        log_lines = [(r["task"], r["epoch"]) for r in Run.open(result.path).log()]
+        assert log_lines == [(t, e) for t in (1, 2, 3) for e in (1, 2)]
+
+
+def test_divergence_is_said_and_the_last_good_epoch_kept(small_data: Dataset, tmp_path: Path) -> None:
+    wild = checks.small_config(optim__lr=1e12, optim__schedule="constant", train__first_epochs=6)
+    with pytest.raises(WhorlError, match=r"the loss is no longer a number in phase 'train', epoch .*--set optim.lr="):
+        run(wild, small_data, tmp_path)
+    epochs = tmp_path.rglob("epoch.safetensors")
+    assert all(torch.isfinite(t).all() for p in epochs for t in files.read_tensors(p)[0].values())
+
+
+def test_atomic_files(tmp_path: Path) -> None:
+    target = tmp_path / "x.json"
+    files.write_json(target, {"a": 1})
+
+    def fail(path: Path) -> None:
+        path.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(WhorlError):
+        files.write_atomic(target, fail)
+    assert files.read_json(target) == {"a": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_tensor_files_need_no_pickle(tmp_path: Path) -> None:
+    tensors: dict[str, Any] = {"a": torch.arange(3), "b.c": torch.randn(2, 2)}
+    files.write_tensors(tmp_path / "t", tensors, {"epoch": 3})
+    back, about = files.read_tensors(tmp_path / "t")
+    assert checks.same(back, tensors)
+    assert about == {"epoch": 3}
+    assert b"pickle" not in (tmp_path / "t").read_bytes()
