@@ -143,7 +143,7 @@ def check_hidden_labels(config: Config, data: Dataset, tmp: Path) -> None:
         return
     for touch in (granted, list, len, np.asarray, lambda hidden: hidden[0], lambda hidden: hidden == 1):
         try:
-            touch(task.labels)  # type: ignore[operator]
+            touch(task.labels)
         except HiddenLabelError:
             continue
         raise AssertionError("a hidden label was touched and nothing happened")

@@ -32,7 +32,7 @@ def reference(kind: str, epochs: int, per_epoch: int) -> list[float]:
 @pytest.mark.parametrize("kind", ["onecycle", "steps"])
 @pytest.mark.parametrize(("epochs", "per_epoch"), [(6, 7), (20, 79), (5, 2)])
 def test_against_torch(kind: str, epochs: int, per_epoch: int) -> None:
-    optim = OptimConfig(lr=0.2, schedule=kind, milestones=(2, 4))  # type: ignore[arg-type]
+    optim = OptimConfig(lr=0.2, schedule=kind, milestones=(2, 4))
     ours = [learning_rate(optim, step, per_epoch, epochs) for step in range(epochs * per_epoch)]
     assert ours == pytest.approx(reference(kind, epochs, per_epoch), rel=1e-9, abs=1e-12)
 

@@ -24,7 +24,7 @@ from whorl.methods import method_class
 from whorl.nets.heads import HEADS
 from whorl.nets.resnet import BACKBONES
 from whorl.runs.store import Run, Spent
-from whorl.runtime import Runtime
+from whorl.runtime import Runtime, threads_for
 
 Record = dict[str, Any]
 
@@ -117,11 +117,12 @@ def run(
         if not before["finished"]:
             runtime = replace(runtime or Runtime(), precision=config.precision)
             learner = Learner(config, _augment(config, data), runtime)
-            for step in _continue(store, learner, stream, evaluator, steps, reporter):
-                steps.append(step)
-                scores = {"finished": len(steps) == len(stream), "steps": steps, **summary(steps)}
-                store.save_task(learner.state(), scores)
-                reporter.scored(step)
+            with threads_for(config.net.arch):
+                for step in _continue(store, learner, stream, evaluator, steps, reporter):
+                    steps.append(step)
+                    scores = {"finished": len(steps) == len(stream), "steps": steps, **summary(steps)}
+                    store.save_task(learner.state(), scores)
+                    reporter.scored(step)
         return Result(store.path, config, tuple(steps), summary(steps), resumed=bool(before["steps"]))
     finally:
         store.release()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -46,6 +46,20 @@ class Runtime:
         if self.precision == "fp32":
             return nullcontext()
         return torch.autocast(torch.device(self.device).type, dtype=torch.bfloat16)
+
+
+@contextmanager
+def threads_for(arch: str) -> Iterator[None]:
+    """One thread for the tiny net: a second one only waits, and on a busy machine waiting costs most of the time.
+
+    Sums are added in another order by another number of threads, so bits are the same only for the same number.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if arch == "tiny" else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 _AVAILABLE: dict[str, Callable[[], bool]] = {

@@ -17,8 +17,8 @@ import pytest
 import checks
 
 SMALL = [
-    "run", "--data", "synthetic", "--classes", "6", "--per-class", "20", "--resize", "8", "--step", "2", "--epochs", "2",
-    "--set", "cluster.restarts=2",
+    "run", "--data", "synthetic", "--classes", "6", "--per-class", "20", "--resize", "8", "--step", "2",
+    "--epochs", "2", "--set", "cluster.restarts=2",
 ]  # fmt: skip
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -147,8 +147,8 @@ def test_list_and_show(tmp_path: Path) -> None:
 
 def test_a_config_file_flags_and_set(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('labels = "given"\n[optim]\nlr = 0.03\n[train]\nbatch = 8\n')
-    done = whorl(*SMALL, "--tasks", "1", "--config", "c.toml", "--labels", "pseudo", "--set", "train.batch=10", "--json",
-                 cwd=tmp_path)  # fmt: skip
+    words = "--tasks 1 --config c.toml --labels pseudo --set train.batch=10 --json"
+    done = whorl(*SMALL, *words.split(), cwd=tmp_path)
     config = json.loads(done.stdout)["config"]
     assert (config["optim"]["lr"], config["labels"], config["train"]["batch"]) == (0.03, "pseudo", 10)
     assert json.loads(done.stdout)["avg"] is None
@@ -171,7 +171,7 @@ BAD = [
     (["run", "--config", "missing.toml"], "cannot read the config file missing.toml"),
     (["run", "--step", "3"], "--step 3 does not divide the 10 classes; steps that do: 1, 2, 5, 10"),
     (["run", "--first", "4", "--step", "4"], "does not divide the 6 classes after the first task of 4"),
-    (["run", "--tasks", "9"], "--tasks 9 asked for, but these classes make 5"),
+    (["run", "--tasks", "9"], "--tasks 9 asked for, but these classes make 3"),
     (["run", "--order", "C"], "unknown class order"),
     (["run", "--per-class", "1", "--step", "5", "--data", "digits", "--classes", "9"], "does not divide"),
     (["run", "--memory", "total", "--quota", "5"], "has no room for 10 classes; raise --quota"),

@@ -73,8 +73,8 @@ def test_names() -> None:
 
 
 def test_options_are_checked() -> None:
-    with pytest.raises(WhorlError, match="unknown config key 'method.temprature'; did you mean 'method.temperature'"):
+    with pytest.raises(WhorlError, match=r"unknown config key 'method.temprature'; did you mean 'method.temperature'"):
         resolve({"method": {"name": "ours", "temprature": 3}})
-    with pytest.raises(WhorlError, match="config method.temperature: input should be greater than 0, not -1"):
+    with pytest.raises(WhorlError, match=r"config method.temperature: input should be greater than 0, not -1"):
         resolve({"method": {"name": "ours", "temperature": -1}})
     assert resolve({"method": {"name": "ours", "temperature": 3}}).method.options == {"temperature": 3.0}

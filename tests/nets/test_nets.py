@@ -99,7 +99,8 @@ def test_same_seed_same_weights_whatever_was_drawn_before() -> None:
     one = Model("tiny", "linear", True, 7)
     torch.rand(100)
     two = Model("tiny", "linear", True, 7)
-    one.grow(2), two.grow(2)
+    one.grow(2)
+    two.grow(2)
     assert all(torch.equal(a, b) for a, b in zip(weights(one).values(), weights(two).values(), strict=True))
     assert not torch.equal(one.head.weight, _grown(8).head.weight)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +52,7 @@ def demo(
         asked = {**SETTING, "labels": labels, "seed": seed}
         config, data = prepare(override(*asked.items()), None, False, 0)
         print(f"learning the {config.data.name} {said}", file=sys.stderr)
-        with reporter(quiet=False) as progress, _one_thread():
+        with reporter(quiet=False) as progress:
             run(config, data, out / "runs", reporter=progress, fresh=fresh)
         found[labels] = Run.at(out / "runs", config)
     result = gather(found["given"], found["pseudo"], data)
@@ -70,20 +68,7 @@ def command(asked: dict[str, Any], out: Path) -> str:
     words = ["whorl", "run"]
     for key, value in asked.items():
         words += [_FLAGS[key], str(value)] if key in _FLAGS else ["--set", f"{key}={value}"]
-    return "OMP_NUM_THREADS=1 " + shlex.join([*words, "--device", "cpu", "--out", str(out)])
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Images this small keep one thread busy at most, and sums in one order give the same numbers on more machines."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return shlex.join([*words, "--device", "cpu", "--out", str(out)])
 
 
 def _print(result: Demo) -> None:

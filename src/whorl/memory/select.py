@@ -73,7 +73,7 @@ def exemplars(
     """Algorithm 2: the samples of one task to keep, as (indices, ids to store), grouped by id, in rank order.
 
     ``features`` are raw, from the model after the step; ``labels`` are 0..n_new-1. The algorithm clusters again, yet
-    the text stores pseudo labels, and nothing ties the two numberings together. Hence the readings (docs/protocol.md, A12):
+    the text stores pseudo labels, and nothing ties the two numberings together. Hence three readings (A12):
 
     * ``aligned``: cluster, match the groups to the pseudo labels, choose where both agree, store the pseudo label;
     * ``reuse``: choose within each label; for labels that are given (A9), and needs no clusterer;

@@ -24,7 +24,7 @@ def contingency(predicted: IntArray, truth: IntArray, ids: int, classes: int) ->
 def match(table: IntArray) -> IntArray:
     """The class of each id, one-to-one, with the most samples matched; -1 where an id is left without a class.
 
-    Not a majority vote: two ids never share a class (docs/protocol.md, A20). The table may have more ids than classes or
+    Not a majority vote: two ids never share a class (A20). The table may have more ids than classes or
     fewer. The same table always gives the same mapping.
     """
     mapping = np.full(len(table), -1, dtype=np.int64)

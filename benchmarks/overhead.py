@@ -1,0 +1,128 @@
+"""Engine against a bare PyTorch loop, and looking against training, alternating in one run.
+
+    python benchmarks/overhead.py [--rounds 5] [--images 1280]
+
+Prints the two ratios that docs/results.md claims and exits with 1 where one is missed:
+  engine / bare loop        ≥ 0.95   a whole training phase, images a second
+  features / forward pass   ≥ 2      folded extraction against the forward pass of training (train mode, graph recorded)
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+from whorl.config import OptimConfig
+from whorl.data.augment import Augment
+from whorl.data.source import ArraySource
+from whorl.experiment import Silent
+from whorl.fit import fit
+from whorl.methods.base import Phase, Samples
+from whorl.methods.losses import cross_entropy
+from whorl.nets.extract import extract
+from whorl.nets.model import Model
+from whorl.runtime import Runtime
+
+MEAN, STD = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
+BATCH = 64
+
+
+def new_model() -> Model:
+    model = Model("resnet32", "linear", True, 0)
+    model.grow(10)
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def engine(images: torch.Tensor, labels: torch.Tensor) -> None:
+    phase = Phase(
+        "bench",
+        Samples(ArraySource(images), labels.numpy()),
+        lambda b: cross_entropy(b.logits, b.labels),
+        1,
+        BATCH,
+        OptimConfig(lr=0.2, nesterov=True, weight_decay=5e-4, schedule="onecycle"),
+    )
+    for _ in fit(phase, new_model(), Augment("crop_flip", 32, MEAN, STD), Runtime(), 0, (0,), Silent()):
+        pass
+
+
+def bare(images: torch.Tensor, labels: torch.Tensor) -> None:
+    """What one would write by hand: pad, crop and flip a batch, normalise, forward, backward, step."""
+    model = new_model().train()
+    optimiser = torch.optim.SGD(model.parameters(), 0.2, momentum=0.9, nesterov=True, weight_decay=5e-4)
+    steps = len(images) // BATCH
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.2, total_steps=steps, cycle_momentum=False)
+    mean, std = torch.tensor(MEAN).view(1, 3, 1, 1), torch.tensor(STD).view(1, 3, 1, 1)
+    order = torch.randperm(len(images))
+    for step in range(steps):
+        index = order[step * BATCH : (step + 1) * BATCH]
+        x = (images[index].permute(0, 3, 1, 2).float() / 255 - mean) / std
+        x = F.pad(x, (4, 4, 4, 4), mode="reflect")
+        rows, columns = torch.randint(0, 9, (2, BATCH)).tolist()
+        x = torch.stack([x[i, :, r : r + 32, c : c + 32] for i, (r, c) in enumerate(zip(rows, columns, strict=True))])
+        flip = torch.rand(BATCH) < 0.5
+        x = torch.where(flip[:, None, None, None], x.flip(3), x).contiguous(memory_format=torch.channels_last)
+        loss = F.cross_entropy(model(x).logits, labels[index])
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        schedule.step()
+
+
+def alternate(rounds: int, images: int, *works: Callable[[], None]) -> list[list[float]]:
+    """Images a second of each work in each round; the order turns round so that neither always goes first."""
+    for work in works:
+        work()
+    rates: list[list[float]] = [[] for _ in works]
+    for turn in range(rounds):
+        for number in range(len(works))[:: 1 if turn % 2 == 0 else -1]:
+            started = time.perf_counter()
+            works[number]()
+            rates[number].append(images / (time.perf_counter() - started))
+    return rates
+
+
+def report(name: str, mine: list[float], other: list[float], wanted: float) -> bool:
+    ratios = [a / b for a, b in zip(mine, other, strict=True)]
+    ratio = statistics.median(ratios)
+    spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+    rates = f"{statistics.median(mine):.0f} against {statistics.median(other):.0f} images/s"
+    print(f"{name}: {ratio:.2f} (rounds {spread}; {rates}; wanted {wanted})")
+    return ratio >= wanted
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--images", type=int, default=1280)
+    asked = parser.parse_args()
+    n = asked.images // BATCH * BATCH
+    images = torch.randint(0, 256, (n, 32, 32, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(n) % 10
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {n} images a round")
+    mine, other = alternate(asked.rounds, n, lambda: engine(images, labels), lambda: bare(images, labels))
+    good = report("engine / bare loop", mine, other, 0.95)
+    model, augment, runtime = new_model(), Augment("crop_flip", 32, MEAN, STD), Runtime()
+    frozen, source = model.frozen(), ArraySource(images)
+    inputs = [augment.look(part) for part in torch.split(images, BATCH)]
+
+    def look() -> None:
+        extract(frozen, source, augment, runtime)
+
+    def forward() -> None:
+        for x in inputs:
+            model.train()(x)
+
+    looked, passed = alternate(asked.rounds, n, look, forward)
+    good &= report("features / forward pass of training", looked, passed, 2.0)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

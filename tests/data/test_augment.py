@@ -1,0 +1,74 @@
+"""Views and normalisation against padding, cropping and flipping by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from whorl.data.augment import VIEWS, Augment, crop_flip, resized_crop, shift
+
+
+def images(n: int, size: int) -> torch.Tensor:
+    return torch.randint(0, 256, (n, size, size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
+
+
+@pytest.mark.parametrize("mirror", [True, False])
+def test_every_view_is_a_crop_of_the_reflected_image(mirror: bool) -> None:
+    x = images(200, 16)
+    views = (crop_flip if mirror else shift)(x, 16, torch.Generator().manual_seed(0)).numpy()
+    seen = set()
+    for image, view in zip(x.numpy(), views, strict=True):
+        padded = np.pad(image, ((2, 2), (2, 2), (0, 0)), mode="reflect")
+        found = [
+            (r, c, flip)
+            for r in range(5)
+            for c in range(5)
+            for flip in (False, True)
+            if np.array_equal(view, (padded[r : r + 16, c : c + 16])[:, :: -1 if flip else 1])
+        ]
+        assert len(found) == 1
+        seen.add(found[0])
+    assert {(r, c) for r, c, _ in seen} == {(r, c) for r in range(5) for c in range(5)}
+    assert {flip for *_, flip in seen} == ({True, False} if mirror else {False})
+
+
+def test_views_are_a_function_of_the_generator() -> None:
+    x = images(8, 16)
+    for view in VIEWS.values():
+        one, two = (view(x, 16, torch.Generator().manual_seed(5)) for _ in range(2))
+        assert torch.equal(one, two)
+
+
+def test_normalised_by_hand_in_channels_last() -> None:
+    augment = Augment("none", 8, (0.5, 0.4, 0.3), (0.2, 0.25, 0.5))
+    x = images(4, 8)
+    out = augment.look(x)
+    expected = (x.numpy() / 255 - np.array([0.5, 0.4, 0.3])) / np.array([0.2, 0.25, 0.5])
+    np.testing.assert_allclose(out.numpy(), expected.transpose(0, 3, 1, 2), atol=1e-5)
+    assert out.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(augment.train(x, torch.Generator()), out)
+
+
+def test_the_fixed_view_is_the_centre() -> None:
+    augment = Augment("resized_crop", 8, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    x = images(2, 12)
+    np.testing.assert_allclose(augment.look(x).permute(0, 2, 3, 1) * 255, x[:, 2:10, 2:10].float(), atol=1e-3)
+    assert augment.train(x, torch.Generator().manual_seed(0)).shape == (2, 3, 8, 8)
+
+
+def test_resized_crops_lie_inside_and_have_the_right_areas() -> None:
+    """On a ramp the corner values tell the box: its sides are between sqrt(0.08·3/4) and 1 of the image."""
+    ramp = torch.arange(64, dtype=torch.float32)
+    grid = torch.stack([ramp.expand(64, 64), ramp[:, None].expand(64, 64), torch.zeros(64, 64)], dim=-1)
+    x = grid.to(torch.uint8).expand(400, 64, 64, 3)
+    out = resized_crop(x, 32, torch.Generator().manual_seed(0))
+    width = (out[:, 0, -1, 0] - out[:, 0, 0, 0]) * 32 / 31 / 64
+    height = (out[:, -1, 0, 1] - out[:, 0, 0, 1]) * 32 / 31 / 64
+    assert 0.4 < (width < 0).float().mean() < 0.6  # flipped
+    area, aspect = width.abs() * height, width.abs() / height
+    assert area.min() > 0.06
+    assert area.max() <= 1.05
+    assert area.mean().item() == pytest.approx(0.52, abs=0.05)
+    assert aspect.min() > 0.70
+    assert aspect.max() < 1.42
