@@ -23,6 +23,7 @@ from whorl.engine import Learner
 from whorl.errors import HiddenLabelError
 from whorl.evaluate import summary
 from whorl.experiment import Silent, run
+from whorl.methods import method_class
 from whorl.nets.extract import extract
 from whorl.recipes import resolve
 from whorl.runs.files import read_tensors
@@ -39,6 +40,8 @@ def small_config(**changes: Any) -> Config:
         "train": {"first_epochs": 2, "epochs": 2, "batch": 16},
         "cluster": {"restarts": 2},
     }
+    if method_class(changes.get("method__name", "ours")).needs_memory:
+        base["memory"] = {"quota": 4}
     for dotted, value in changes.items():
         tree: Any = value
         for part in reversed(dotted.split("__")):

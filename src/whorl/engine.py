@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,7 +39,8 @@ class Halt:
     momenta: dict[str, Tensor]
     starts: tuple[dict[str, Tensor], ...]
     """The model as it was when phases 1, 2, … began (phase 0 begins with the model of the last step)."""
-    record: dict[str, float | int | str] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+    """What the log says of the epoch."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,9 @@ class Learner:
         """How many classes have been learned."""
         return self.frozen.classes
 
-    def features(self, images: ImageSource, mirrored: bool = False) -> FloatArray:
+    def features(self, images: ImageSource) -> FloatArray:
         """What the last finished model sees in the images."""
-        return extract(self.frozen, images, self.augment, self.runtime, mirrored)
+        return extract(self.frozen, images, self.augment, self.runtime)
 
     def learn(self, task: Task, ticker: Ticker, resume: Halt | None = None) -> Iterator[Halt]:
         """One step of Algorithm 1. Stops after each epoch to say where it stands; run it to the end."""
@@ -159,7 +161,7 @@ class Learner:
             number += 1
 
     def _halt(self, step: Step, number: int, phase: Phase, epoch: Epoch, starts: tuple[dict[str, Tensor], ...]) -> Halt:
-        record: dict[str, float | int | str] = {
+        record = {
             "task": step.task,
             "phase": phase.name,
             "epoch": epoch.epoch + 1,
@@ -167,6 +169,8 @@ class Learner:
             "loss": epoch.loss,
             "lr": epoch.lr,
             "images": epoch.images,
+            "seconds": epoch.seconds,
+            "images_per_second": epoch.images / epoch.seconds,
         }
         return Halt(number, epoch.epoch, step.new.labels, weights(self.model), epoch.momenta, starts, record)
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from whorl import cluster
 from whorl.config import Config
 from whorl.data.augment import VIEWS, Augment
 from whorl.data.source import Dataset
@@ -76,8 +77,6 @@ class Result:
     config: Config
     steps: tuple[Record, ...]
     summary: Record
-    resumed: bool
-    """Whether anything of it had been there before."""
 
 
 def check(config: Config) -> None:
@@ -90,6 +89,7 @@ def check(config: Config) -> None:
         if name not in known:
             raise unknown(kind, name, known)
     get_selector(config.memory.select)
+    cluster.create(**config.cluster.model_dump())
     if config.classifier == "nme" and config.memory.quota == 0:
         raise WhorlError("--classifier nme needs exemplars; set --quota or choose --classifier fc")
 
@@ -123,7 +123,7 @@ def run(
                     scores = {"finished": len(steps) == len(stream), "steps": steps, **summary(steps)}
                     store.save_task(learner.state(), scores)
                     reporter.scored(step)
-        return Result(store.path, config, tuple(steps), summary(steps), resumed=bool(before["steps"]))
+        return Result(store.path, config, tuple(steps), summary(steps))
     finally:
         store.release()
 
@@ -159,18 +159,18 @@ def _continue(
     reporter.begin(len(stream), sum(passes(learner.config, stream)), sum(s["images"] for s in steps) + spent.images)
     for task in stream[done:]:
         reporter.task(task.index, task.classes)
-        started = clock = time.perf_counter()
-        base = spent
+        started = time.perf_counter() - spent.seconds
         for position in learner.learn(task, reporter, halt):
-            now = time.perf_counter()
-            images = int(position.record["images"])
-            spent = Spent(base.seconds + now - started, spent.training_seconds + now - clock, spent.images + images)
-            record = {**position.record, "seconds": now - clock, "images_per_second": images / (now - clock)}
-            store.save_epoch(task.index, replace(position, record=record), spent)
+            record = position.record
+            spent = Spent(
+                time.perf_counter() - started,
+                spent.training_seconds + record["seconds"],
+                spent.images + record["images"],
+            )
+            store.save_epoch(task.index, position, spent)
             reporter.epoch(record)
-            clock = time.perf_counter()
         scores = evaluator.score(learner, task.index)
-        seconds = base.seconds + time.perf_counter() - started
+        seconds = time.perf_counter() - started
         rate = spent.images / spent.training_seconds if spent.training_seconds else None
         yield {**scores, "images": spent.images, "seconds": seconds, "images_per_second": rate}
         halt, spent = None, Spent()

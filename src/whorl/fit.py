@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -32,6 +33,7 @@ class Epoch:
     loss: float
     lr: float
     images: int
+    seconds: float
     momenta: dict[str, Tensor]
 
 
@@ -70,6 +72,7 @@ def fit(
         plan = _batches(len(phase.data), phase.batch, generator(seed, "shuffle", *purpose, epoch))
         draws = generator(seed, "augment", *purpose, epoch)
         total, seen, lr = torch.zeros((), device=runtime.device), 0, optim.lr
+        started = time.perf_counter()
         for number, (index, images) in enumerate(
             zip(plan, batches(phase.data.images, plan, runtime.workers), strict=True)
         ):
@@ -90,7 +93,8 @@ def fit(
             if number % CHECK_EVERY == 0:
                 _check(loss, phase, epoch, optim.lr)
         _check(total, phase, epoch, optim.lr)
-        yield Epoch(epoch, total.item() / max(seen, 1), lr, seen, _momenta(optimiser, model))
+        seconds = time.perf_counter() - started
+        yield Epoch(epoch, total.item() / max(seen, 1), lr, seen, seconds, _momenta(optimiser, model))
 
 
 def _batches(n: int, size: int, draws: torch.Generator) -> list[IntArray]:

@@ -14,8 +14,6 @@ from whorl.errors import WhorlError
 
 M = TypeVar("M", bound=nn.Module)
 
-PRECISIONS = ("fp32", "bf16")
-
 
 @dataclass(frozen=True)
 class Runtime:

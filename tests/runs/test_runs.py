@@ -34,7 +34,7 @@ def test_a_folder_holds_everything(config: Config, small_data: Dataset, tmp_path
     assert checked(Config, read_toml(result.path / "config.toml")) == config
     log = Run.open(result.path).log()
     assert [(r["task"], r["epoch"]) for r in log] == [(t, e) for t in (1, 2, 3) for e in (1, 2)]
-    assert [r["images"] for r in log] == [40, 40, 80, 80, 120, 120]  # 40 new, 20 a class of old ones
+    assert [r["images"] for r in log] == [40, 40, 48, 48, 56, 56]  # 40 new ones, 4 of each old class
     scores = json.loads((result.path / "scores.json").read_text())
     assert scores["finished"]
     assert scores["last"] == result.steps[-1]["acc"]

@@ -14,16 +14,13 @@ from whorl.types import FloatArray, ImageSource
 BATCH = 250
 
 
-def extract(
-    model: Model, images: ImageSource, augment: Augment, runtime: Runtime, mirrored: bool = False
-) -> FloatArray:
+def extract(model: Model, images: ImageSource, augment: Augment, runtime: Runtime) -> FloatArray:
     """The features [n, d] of all images in their order, by a model that :meth:`Model.frozen` has made."""
     n = len(images)
     plan = [np.arange(i, min(i + BATCH, n)) for i in range(0, n, BATCH)]
     out = np.empty((n, model.backbone.dim), dtype=np.float32)
     with torch.inference_mode(), runtime.autocast():
         for index, batch in zip(plan, batches(images, plan, runtime.workers), strict=True):
-            x = batch.to(runtime.device)
-            x = runtime.inputs(augment.look(x.flip(2) if mirrored else x))
+            x = runtime.inputs(augment.look(batch.to(runtime.device)))
             out[index] = model.backbone(x).float().cpu().numpy()
     return out

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-
-class Head(Protocol):
-    """What every head offers."""
-
-    weight: nn.Parameter
-
-    def __call__(self, features: Tensor) -> Tensor:
-        """Logits of the classes seen so far."""
-        ...
-
-    def grow(self, n: int, generator: torch.Generator) -> None:
-        """Add ``n`` classes; the logits of the old ones do not change."""
-        ...
 
 
 def _rows(n: int, dim: int, generator: torch.Generator) -> Tensor:
@@ -80,7 +65,9 @@ def linear_without_bias(dim: int) -> LinearHead:
     return LinearHead(dim, bias=False)
 
 
-HEADS: dict[str, Callable[[int], LinearHead | CosineHead]] = {
+Head = LinearHead | CosineHead
+
+HEADS: dict[str, Callable[[int], Head]] = {
     "linear": LinearHead,
     "linear-nobias": linear_without_bias,
     "cosine": CosineHead,

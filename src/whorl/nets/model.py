@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from whorl.nets.heads import HEADS, CosineHead, LinearHead
+from whorl.nets.heads import HEADS, Head
 from whorl.nets.resnet import BACKBONES, fold, initialise
 from whorl.seeds import generator
 
@@ -27,7 +27,7 @@ class Model(nn.Module):
         self.seed = seed
         self.backbone = BACKBONES[arch](final_relu)
         initialise(self.backbone, generator(seed, "init", "backbone"))
-        self.head: LinearHead | CosineHead = HEADS[head](self.backbone.dim)
+        self.head: Head = HEADS[head](self.backbone.dim)
 
     @property
     def classes(self) -> int:
