@@ -21,12 +21,12 @@ import torch.nn.functional as F
 from whorl.config import OptimConfig
 from whorl.data.augment import Augment
 from whorl.data.source import ArraySource
-from whorl.experiment import Silent
 from whorl.fit import fit
 from whorl.methods.base import Phase, Samples
 from whorl.methods.losses import cross_entropy
 from whorl.nets.extract import extract
 from whorl.nets.model import Model
+from whorl.reporter import Silent
 from whorl.runtime import Runtime
 
 MEAN, STD = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)

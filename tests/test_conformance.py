@@ -56,7 +56,7 @@ VARIANTS = [
     pytest.param({"memory__policy": "total", "memory__quota": 24}, id="total"),
     pytest.param({"classifier": "nme"}, id="nme"),
     pytest.param({"net__head": "cosine", "net__final_relu": False}, id="cosine"),
-    pytest.param({"stream__first": 4}, id="first"),
+    pytest.param({"stream__first": 4, "train__epochs": 4}, id="first"),
 ]
 
 
@@ -73,7 +73,7 @@ def test_seeds(config: Config, small_data: Dataset, tmp_path: Path) -> None:
     checks.check_seeds(config, small_data, tmp_path)
 
 
-@pytest.mark.parametrize("changes", CASES)
+@pytest.mark.parametrize("changes", CASES + VARIANTS)
 def test_resume(changes: dict[str, object], small_data: Dataset, tmp_path: Path) -> None:
     checks.check_resume(checks.small_config(**changes), small_data, tmp_path)
 
@@ -90,9 +90,8 @@ def test_no_empty_class(config: Config, small_data: Dataset) -> None:
     checks.check_no_empty_class(config, small_data)
 
 
-def test_save_and_go_on(small_data: Dataset) -> None:
-    for changes in (case.values[0] for case in CASES):
-        checks.check_save_and_go_on(checks.small_config(**changes), small_data)  # type: ignore[arg-type]
+def test_save_and_go_on(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+    checks.check_save_and_go_on(config, small_data, tmp_path)
 
 
 def test_teacher_is_untouched(config: Config, small_data: Dataset) -> None:

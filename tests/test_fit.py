@@ -13,11 +13,11 @@ from whorl.config import OptimConfig
 from whorl.data.augment import Augment
 from whorl.data.source import ArraySource
 from whorl.errors import WhorlError
-from whorl.experiment import Silent
 from whorl.fit import Epoch, fit
 from whorl.methods.base import Phase, Samples
 from whorl.methods.losses import cross_entropy
 from whorl.nets.model import Model, weights
+from whorl.reporter import Silent
 from whorl.runtime import Runtime, find_device, threads_for
 from whorl.seeds import derive, generator
 

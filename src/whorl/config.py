@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from whorl.errors import WhorlError, unknown
 
@@ -58,7 +58,7 @@ class TrainConfig(Section):
 
     first_epochs: int = Field(ge=0)
     epochs: int = Field(ge=0)
-    batch: int = Field(ge=1)
+    batch: int = Field(ge=2)
     augment: str = "auto"
     """A random view by name; ``auto`` is the one that fits the data."""
 
@@ -73,6 +73,12 @@ class OptimConfig(Section):
     schedule: Literal["steps", "onecycle", "constant"] = "steps"
     milestones: tuple[int, ...] = ()
     gamma: float = Field(0.1, gt=0)
+
+    @model_validator(mode="after")
+    def _nesterov_needs_momentum(self) -> OptimConfig:
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("nesterov needs a momentum above 0; set optim.nesterov=false as well")
+        return self
 
 
 class ClusterConfig(Section):
@@ -190,7 +196,8 @@ def merge(*trees: Mapping[str, Any]) -> Tree:
 
 def _explain(error: ValidationError, section: type[BaseModel], within: str) -> WhorlError:
     first = error.errors(include_url=False)[0]
-    path = [str(part) for part in first["loc"]]
+    # Behind the keys, pydantic names the kinds of value it tried, such as "str" for an order.
+    path = [str(part) for part in first["loc"] if part not in ("str", "tuple[int, ...]")]
     name = ".".join([within, *path] if within else path)
     if first["type"] == "extra_forbidden":
         for part in path[:-1]:
@@ -199,5 +206,7 @@ def _explain(error: ValidationError, section: type[BaseModel], within: str) -> W
         return unknown("config key", name, [f"{above}.{key}" if above else key for key in section.model_fields])
     if first["type"] == "literal_error":
         return unknown(f"{name} value", str(first["input"]), re.findall(r"'(.*?)'", first["ctx"]["expected"]))
+    if first["type"] == "value_error":
+        return WhorlError(f"config {name}: {first['ctx']['error']}")
     message = first["msg"][0].lower() + first["msg"][1:]
     return WhorlError(f"config {name}: {message}" + ("" if first["type"] == "missing" else f", not {first['input']!r}"))

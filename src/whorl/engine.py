@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from whorl import cluster
 from whorl.config import Config
 from whorl.data.augment import Augment
 from whorl.data.stream import Task
-from whorl.fit import Epoch, Ticker, fit
+from whorl.fit import Epoch, fit
 from whorl.labels.labeler import labels_for
 from whorl.memory.memory import Memory
 from whorl.memory.nme import class_means, nme_scores
@@ -23,6 +22,7 @@ from whorl.methods import method_class
 from whorl.methods.base import Phase, Samples, Step
 from whorl.nets.extract import extract
 from whorl.nets.model import Model, Output, weights
+from whorl.reporter import Record, Ticker
 from whorl.runtime import Runtime
 from whorl.seeds import derive
 from whorl.types import HIDDEN, FloatArray, ImageSource, IntArray
@@ -39,7 +39,7 @@ class Halt:
     momenta: dict[str, Tensor]
     starts: tuple[dict[str, Tensor], ...]
     """The model as it was when phases 1, 2, … began (phase 0 begins with the model of the last step)."""
-    record: dict[str, Any] = field(default_factory=dict)
+    record: Record = field(default_factory=dict)
     """What the log says of the epoch."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,8 @@ from whorl.engine import Learner
 from whorl.metrics import curves
 from whorl.metrics.match import contingency, match
 from whorl.metrics.scores import LabelQuality, Scores, label_quality, score
+from whorl.reporter import Record
 from whorl.types import IntArray
-
-Record = dict[str, Any]
 
 
 class Evaluator:

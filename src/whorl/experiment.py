@@ -6,9 +6,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
-
-from torch import Tensor
 
 from whorl import cluster
 from whorl.config import Config
@@ -18,55 +15,14 @@ from whorl.data.stream import Stream, class_incremental, split_sizes
 from whorl.engine import Learner
 from whorl.errors import WhorlError, unknown
 from whorl.evaluate import Evaluator, summary
-from whorl.fit import Ticker
 from whorl.memory.memory import Memory
 from whorl.memory.select import get_selector
 from whorl.methods import method_class
 from whorl.nets.heads import HEADS
 from whorl.nets.resnet import BACKBONES
+from whorl.reporter import Record, Reporter, Silent
 from whorl.runs.store import Run, Spent
 from whorl.runtime import Runtime, threads_for
-
-Record = dict[str, Any]
-
-
-class Reporter(Ticker, Protocol):
-    """Is told how a run goes."""
-
-    def begin(self, tasks: int, images: int, done: int) -> None:
-        """``images`` training images are to be learned from, ``done`` of them already."""
-        ...
-
-    def task(self, task: int, classes: int) -> None:
-        """A task begins."""
-        ...
-
-    def epoch(self, record: Record) -> None:
-        """An epoch has ended."""
-        ...
-
-    def scored(self, step: Record) -> None:
-        """A task has been scored."""
-        ...
-
-
-class Silent:
-    """Tells nobody."""
-
-    def begin(self, tasks: int, images: int, done: int) -> None:
-        """Nothing."""
-
-    def task(self, task: int, classes: int) -> None:
-        """Nothing."""
-
-    def tick(self, images: int, loss: Tensor) -> None:
-        """Nothing."""
-
-    def epoch(self, record: Record) -> None:
-        """Nothing."""
-
-    def scored(self, step: Record) -> None:
-        """Nothing."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +68,7 @@ def run(
         if fresh:
             store.clear()
         before = store.scores()
+        store.tidy(len(before["steps"]), before["finished"])
         store.begin()
         steps: list[Record] = before["steps"]
         if not before["finished"]:
@@ -182,7 +139,7 @@ def passes(config: Config, stream: Stream) -> Iterator[int]:
     needs_past = method_class(config.method.name).needs_past
     for task in stream:
         quota = config.memory.quota * (known if config.memory.policy == "per-class" else bool(known))
-        replayed = seen if needs_past else quota
+        replayed = seen if needs_past else min(quota, seen)
         epochs = config.train.first_epochs if task.index == 1 else config.train.epochs
         yield epochs * (len(task.images) + replayed)
         known, seen = known + task.classes, seen + len(task.images)

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from whorl.data.source import batches
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Phase
 from whorl.nets.model import Model, Output
+from whorl.reporter import Ticker
 from whorl.runtime import Runtime
 from whorl.schedule import learning_rate
 from whorl.seeds import generator
@@ -35,14 +35,6 @@ class Epoch:
     images: int
     seconds: float
     momenta: dict[str, Tensor]
-
-
-class Ticker(Protocol):
-    """Is told of every batch."""
-
-    def tick(self, images: int, loss: Tensor) -> None:
-        """``images`` more have been learned from, with this loss."""
-        ...
 
 
 def fit(
@@ -99,13 +91,15 @@ def fit(
 
 def _batches(n: int, size: int, draws: torch.Generator) -> list[IntArray]:
     """A shuffled pass. A last batch of a single image is left out: batch norm cannot learn from it."""
+    if n < 2:
+        raise WhorlError("there is a single image to learn from, and batch norm needs two; give more (--per-class)")
     parts = [part.numpy() for part in torch.split(torch.randperm(n, generator=draws), size)]
     return parts[:-1] if len(parts) > 1 and len(parts[-1]) == 1 else parts
 
 
 def _momenta(optimiser: torch.optim.SGD, model: Model) -> dict[str, Tensor]:
     found = {name: optimiser.state[p].get("momentum_buffer") for name, p in model.named_parameters()}
-    return {name: buffer for name, buffer in found.items() if buffer is not None}
+    return {name: buffer.clone() for name, buffer in found.items() if buffer is not None}
 
 
 def _restore(optimiser: torch.optim.SGD, model: Model, momenta: Mapping[str, Tensor]) -> None:

@@ -12,7 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import checks
 
@@ -112,6 +114,35 @@ def test_killed_at_any_moment_and_run_again(tmp_path: Path) -> None:
     assert [json.loads(line)["epoch"] for line in log] == list(range(1, 31)) * 3
 
 
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images in ImageNet's layout, which are decoded on demand by worker processes."""
+    root = tmp_path_factory.mktemp("inet")
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 24), ("val", 4)):
+        for wnid in ("n01440764", "n01443537", "n01484850", "n01491361"):
+            (root / part / wnid).mkdir(parents=True)
+            for number in range(count):
+                pixels = rng.integers(0, 256, (20, 24, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(root / part / wnid / f"{number}.JPEG")
+    return root
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_stopped_while_workers_decode(how: signal.Signals, folders: Path, tmp_path: Path) -> None:
+    """The workers outlive a kill for a moment; they must not keep the lock, and an interrupt must not get lost."""
+    words = f"run --data imagenet --data-dir {folders} --resize 16 --net tiny --step 2 --epochs 300 --workers 2"
+    process = start(*words.split(), cwd=tmp_path)
+    wait_for(process, "epoch")
+    process.send_signal(how)
+    process.wait(timeout=60)
+    assert process.returncode == (-9 if how == signal.SIGKILL else 130)
+    again = start(*words.split(), cwd=tmp_path)
+    wait_for(again, "epoch")
+    again.kill()
+    again.wait()
+
+
 def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
     process = start(*SMALL, "--epochs", "200", cwd=tmp_path)
     wait_for(process, "epoch")
@@ -168,6 +199,10 @@ BAD = [
     (["run", "--set", "optim.rl=1"], "unknown config key 'optim.rl'; did you mean 'optim.lr'?"),
     (["run", "--set", "optin.lr=1"], "unknown config key 'optin'; did you mean 'optim'?"),
     (["run", "--set", "optim.lr=fast"], "config optim.lr: input should be a valid number"),
+    (["run", "--set", "method=ours"], "method is a section of the config; set one of its keys"),
+    (["run", "--set", "optim.momentum=0"], "config optim: nesterov needs a momentum above 0"),
+    (["run", "--set", "train.batch=1"], "config train.batch: input should be greater than or equal to 2"),
+    (["run", "--subset", "S2"], "--subset is for imagenet100, not digits"),
     (["run", "--config", "missing.toml"], "cannot read the config file missing.toml"),
     (["run", "--step", "3"], "--step 3 does not divide the 10 classes; steps that do: 1, 2, 5, 10"),
     (["run", "--first", "4", "--step", "4"], "does not divide the 6 classes after the first task of 4"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from whorl.data.augment import VIEWS, Augment, crop_flip, resized_crop, shift
+from whorl.data.augment import VIEWS, Augment, View, crop_flip, resized_crop, shift
 
 
 def images(n: int, size: int) -> torch.Tensor:
@@ -55,6 +55,13 @@ def test_the_fixed_view_is_the_centre() -> None:
     x = images(2, 12)
     np.testing.assert_allclose(augment.look(x).permute(0, 2, 3, 1) * 255, x[:, 2:10, 2:10].float(), atol=1e-3)
     assert augment.train(x, torch.Generator().manual_seed(0)).shape == (2, 3, 8, 8)
+
+
+@pytest.mark.parametrize("view", [crop_flip, shift])
+def test_shifts_of_larger_images_start_from_the_centre(view: View) -> None:
+    x = images(6, 12)
+    whole = view(x, 8, torch.Generator().manual_seed(0))
+    assert torch.equal(whole, view(x[:, 2:10, 2:10], 8, torch.Generator().manual_seed(0)))
 
 
 def test_resized_crops_lie_inside_and_have_the_right_areas() -> None:

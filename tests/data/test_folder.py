@@ -222,3 +222,13 @@ def test_real_images() -> None:
     pixels = data.train.read(np.arange(800)).float()
     grey = (pixels[..., 0] == pixels[..., 2]).flatten(1).all(1)
     assert 0 < grey.sum() < 80
+
+
+def test_a_class_may_be_called_train(tmp_path: Path) -> None:
+    for name in ("plane", "train"):
+        (tmp_path / name).mkdir()
+        for number in range(5):
+            Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / name / f"{number}.png")
+    data = load("folder", tmp_path, DataOptions(resize=8))
+    assert data.class_names == ("plane", "train")
+    assert (len(data.train), len(data.test)) == (8, 2)

@@ -115,4 +115,12 @@ def test_labels_are_hidden_from_task_two_on(small_data: Dataset) -> None:
     assert stream[2].labels is HIDDEN
     with pytest.raises(HiddenLabelError):
         granted(stream[1].labels)
+    given, _ = class_incremental(small_data, (2, 2, 2), "natural", labels_given=True)
+    assert (np.diff(granted(given[1].labels)) >= 0).all()  # the data set is sorted by class
+    assert 10 < np.count_nonzero(np.diff(truth.train[1])) < 30  # the hidden task is not: 40 images, two classes
+    pixels = stream[1].images.read(np.arange(40))
+    for label in (2, 3):
+        mine = pixels[truth.train[1] == label].flatten(1)
+        theirs = small_data.train.read(np.flatnonzero(small_data.train_labels == label)).flatten(1)
+        assert sorted(map(tuple, mine.tolist())) == sorted(map(tuple, theirs.tolist()))
     assert repr(stream[1].labels) == "HIDDEN"

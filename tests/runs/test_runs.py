@@ -16,7 +16,7 @@ from whorl.config import Config, checked, read_toml, write_toml
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.experiment import run
-from whorl.runs import files
+from whorl.runs import files, store
 from whorl.runs.store import Run
 
 
@@ -89,6 +89,84 @@ def test_a_newer_format_is_left_alone(config: Config, small_data: Dataset, tmp_p
     with pytest.raises(WhorlError, match="has format 99, made by a newer whorl"):
         run(config, small_data, tmp_path)
     assert json.loads((path / "scores.json").read_text())["format"] == 99
+
+
+def test_fresh_does_not_touch_a_newer_format(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+    path = Run.at(tmp_path, config).path
+    path.mkdir(parents=True)
+    (path / "scores.json").write_text('{"format": 99}')
+    (path / "task-01.safetensors").write_text("theirs")
+    with pytest.raises(WhorlError, match="has format 99"):
+        run(config, small_data, tmp_path, fresh=True)
+    assert (path / "task-01.safetensors").read_text() == "theirs"
+
+
+@pytest.mark.parametrize("text", ['{"format": 1}', '{"format": 1, "steps": 3, "finished": true}', "[]", "not json"])
+def test_scores_that_are_none(text: str, config: Config, small_data: Dataset, tmp_path: Path) -> None:
+    path = Run.at(tmp_path, config).path
+    path.mkdir(parents=True)
+    (path / "scores.json").write_text(text)
+    with pytest.raises(WhorlError, match=r"scores.json.*start over with --fresh"):
+        run(config, small_data, tmp_path)
+    assert run(config, small_data, tmp_path, fresh=True).summary["last"] > 0
+
+
+def test_files_of_another_run_are_not_taken(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(checks.Killed):
+        run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
+    path = Run.at(tmp_path, config).path
+    kept = (path / "task-02.safetensors").read_bytes()
+    (path / "task-02.safetensors").write_bytes((path / "memory-02.safetensors").read_bytes())
+    with pytest.raises(WhorlError, match="does not belong to this run"):
+        run(config, small_data, tmp_path)
+    cosine = run(checks.small_config(net__head="linear-nobias"), small_data, tmp_path)
+    (path / "task-02.safetensors").write_bytes((cosine.path / "task-02.safetensors").read_bytes())
+    with pytest.raises(WhorlError, match=r"the stored model does not fit this config .*start over with --fresh"):
+        run(config, small_data, tmp_path)
+    (path / "task-02.safetensors").write_bytes(kept)
+    assert run(config, small_data, tmp_path).summary["last"] > 0
+
+
+class Counter:
+    """Counts calls and dies before a given one."""
+
+    def __init__(self, kill: int) -> None:
+        self.left = kill
+
+    def around(self, patch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+        real = getattr(owner, name)
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.left -= 1
+            if self.left == 0:
+                raise checks.Killed
+            return real(*args, **kwargs)
+
+        patch.setattr(owner, name, counted)
+
+
+def test_killed_before_any_write(
+    config: Config, small_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill before each single thing that is put in place, or taken away, in turn: the folder ends up the same."""
+    whole = run(config, small_data, tmp_path / "whole")
+    for kill in range(1, 60):
+        try:
+            with monkeypatch.context() as patch:
+                counter = Counter(kill)
+                for owner, name in ((os, "replace"), (store, "append_line"), (Path, "unlink")):
+                    counter.around(patch, owner, name)
+                run(config, small_data, tmp_path / str(kill))
+            break  # there are fewer writes than that
+        except checks.Killed:
+            pass
+        again = run(config, small_data, tmp_path / str(kill))
+        assert checks.same(checks.stored(whole.path), checks.stored(again.path)), kill
+        assert checks.numbers(whole.steps) == checks.numbers(again.steps)
+        names = {path.name for path in again.path.iterdir()}
+        assert names == {path.name for path in whole.path.iterdir()}, kill
+        assert len(Run.open(again.path).log()) == 6
+    assert kill > 25
 
 
 @pytest.mark.parametrize("name", ["task-02.safetensors", "memory-02.safetensors", "scores.json"])

@@ -60,7 +60,7 @@ def main() -> None:
         print(f"whorl: {error.format_message().rstrip('.')}; see whorl --help", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
-        print("whorl: stopped", file=sys.stderr)
+        print("whorl: stopped; the same command goes on from here", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # The reader of our output (head, less) has gone; let Python's exit not complain about it either.

@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whorl.runtime import Runtime
 
 PACKAGES = "torch", "numpy", "scipy", "scikit-learn", "safetensors", "pydantic", "Pillow", "pooch", "datasets"
 SECONDS = 5.0
@@ -16,6 +21,7 @@ def doctor() -> None:
     import torch
 
     from whorl import __version__
+    from whorl.recipes import RECIPES
     from whorl.runtime import Runtime, find_device
 
     print(f"whorl {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}")
@@ -29,7 +35,9 @@ def doctor() -> None:
     print(f"device chosen by --device auto: {device}")
     train, look = _speed(Runtime(device))
     print(f"ResNet-32 on 32×32 images, float32: training {train:.0f} images/s, features {look:.0f} images/s")
-    hours = (22 + 9 * 12) * 5000 / train / 3600
+    spec = RECIPES["fast"]["train"]
+    replayed = sum(5000 + 200 * task for task in range(1, 10)) * spec["epochs"]
+    hours = (spec["first_epochs"] * 5000 / train + replayed * (1 / train + 1 / look)) / 3600
     print(f"`whorl run --data cifar100 --recipe fast` over all ten tasks would take about {hours:.1f} hours here")
 
 
@@ -40,7 +48,7 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _speed(runtime: object) -> tuple[float, float]:
+def _speed(runtime: Runtime) -> tuple[float, float]:
     """Images a second in training and in looking, each measured for half of the time."""
     import numpy as np
     import torch
@@ -48,15 +56,13 @@ def _speed(runtime: object) -> tuple[float, float]:
     from whorl.config import OptimConfig
     from whorl.data.augment import Augment
     from whorl.data.source import ArraySource
-    from whorl.experiment import Silent
     from whorl.fit import fit
     from whorl.methods.base import Phase, Samples
     from whorl.methods.losses import cross_entropy
     from whorl.nets.extract import extract
     from whorl.nets.model import Model
-    from whorl.runtime import Runtime
+    from whorl.reporter import Silent
 
-    assert isinstance(runtime, Runtime)
     images = torch.randint(0, 256, (256, 32, 32, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     data = Samples(ArraySource(images), np.arange(256) % 10)
     augment = Augment("crop_flip", 32, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
@@ -71,8 +77,7 @@ def _speed(runtime: object) -> tuple[float, float]:
     return train, _rate(lambda: extract(frozen, data.images, augment, runtime), 256)
 
 
-def _rate(work: object, images: int) -> float:
-    assert callable(work)
+def _rate(work: Callable[[], object], images: int) -> float:
     started, count = time.perf_counter(), 0
     while time.perf_counter() - started < SECONDS:
         work()

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from torch import Tensor
 
-from whorl.experiment import Silent
+from whorl.reporter import Silent
 
 
 class Meter:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whorl.errors import unknown
+from whorl.errors import WhorlError, unknown
 
 if TYPE_CHECKING:
     from whorl.config import Config
@@ -21,6 +21,8 @@ STEP_KEYS = (
     "task", "classes", "acc", "acc_plain", "acc5", "nmi", "ari", "acc_fc", "acc_nme", "label_acc", "seconds",
     "images_per_second",
 )  # fmt: skip
+
+SUBSETS = "S1", "S2"
 
 Opt = typer.Option
 
@@ -111,11 +113,15 @@ def prepare(asked: dict[str, Any], data_dir: Path | None, strict: bool, workers:
     config = resolve(asked)
     check(config)
     wanted = config.data
+    if wanted.subset != SUBSETS[0] and wanted.name != "imagenet100":
+        raise WhorlError(f"--subset is for imagenet100, not {wanted.name}")
     options = DataOptions(wanted.resize, wanted.per_class, wanted.classes, wanted.subset, strict, workers)
     loaded = load(wanted.name, data_dir, options, notify=lambda line: print(line, file=sys.stderr))
     if loaded.skipped:
         print(f"skipped {len(loaded.skipped)} broken images; --strict stops at the first instead", file=sys.stderr)
-    identified = wanted.model_copy(update={"fingerprint": loaded.fingerprint})
+    # What a list file chose is in the fingerprint; where the file lies is nobody's business.
+    subset = wanted.subset if wanted.subset in SUBSETS else "list"
+    identified = wanted.model_copy(update={"fingerprint": loaded.fingerprint, "subset": subset})
     return config.model_copy(update={"data": identified}), loaded
 
 

@@ -16,6 +16,7 @@ from whorl.errors import WhorlError
 
 if TYPE_CHECKING:
     from whorl.config import Config
+    from whorl.runs.store import Run
 
 
 def list_runs(
@@ -63,7 +64,7 @@ def show(
         print("unfinished; the command that began it goes on with it")
 
 
-def find_run(name: str, out: Path) -> Any:
+def find_run(name: str, out: Path) -> Run:
     """The run that ``name`` means."""
     from whorl.runs.store import Run
 
@@ -93,6 +94,9 @@ def print_run(path: Path, config: Config, steps: Sequence[dict[str, Any]], summa
         numbers = [_number(step[key]) for key in keys]
         table.add_row(str(step["task"]), str(step["classes"]), *numbers, f"{step['seconds']:.1f}", rate)
     _console().print(table)
+    if summary and config.labels == "given":
+        print(f"plain accuracy, as supervised rows are printed: Avg {_number(summary['avg_plain'])}", end="   ")
+        print(f"Last {_number(summary['last_plain'])}")
     if summary:
         words = {
             "avg": "Avg (tasks 2 on)",

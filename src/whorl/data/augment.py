@@ -22,6 +22,7 @@ def _shifted(images: Tensor, size: int, generator: torch.Generator, mirror: bool
 
     The same as padding, cropping and flipping, but as one gather: only the indices are computed.
     """
+    images = centre(images, size)
     n, pad, device = len(images), size // 8, images.device
     offset = torch.randint(-pad, pad + 1, (2, n, 1), generator=generator).to(device)
     line = torch.arange(size, device=device)

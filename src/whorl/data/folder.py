@@ -17,7 +17,8 @@ def load_folder(directory: Path | None, options: DataOptions, notify: Notify) ->
     """DIR/train/CLASS/* with DIR/test/CLASS/* (or val); or DIR/CLASS/*, of which a fifth is kept for the test."""
     root, size = existing(directory, "folder"), options.resize or SIZE
     parts = [part for part in ("train", "test", "val") if (root / part).is_dir()][:2]
-    if "train" not in parts:
+    # A class may be called train; the part of that name holds class folders.
+    if "train" not in parts or not any(entry.is_dir() for entry in (root / "train").iterdir()):
         parts = [""]
     elif len(parts) == 1:
         raise WhorlError(f"{root} has train/ but neither test/ nor val/; add one, or put the class folders in {root}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -197,14 +198,19 @@ def batches(source: ImageSource, index_batches: Sequence[IntArray], workers: int
         # torch warns when there are more workers than cores, which is the user's choice; Python warns of forking with
         # threads about. Forked workers only decode, and start in milliseconds, which counts: they start every epoch.
         warnings.simplefilter("ignore")
-        iterator = iter(
-            DataLoader(
-                _Batches(source, index_batches),
-                batch_size=None,
-                num_workers=min(workers, max(len(index_batches), 1)),
-                multiprocessing_context="fork" if sys.platform == "linux" else None,
+        # An interrupt that lands inside Python's own fork hooks would be lost; held back, it arrives just after.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            iterator = iter(
+                DataLoader(
+                    _Batches(source, index_batches),
+                    batch_size=None,
+                    num_workers=min(workers, max(len(index_batches), 1)),
+                    multiprocessing_context="fork" if sys.platform == "linux" else None,
+                )
             )
-        )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     try:
         for batch in iterator:
             if isinstance(batch, str):

@@ -92,8 +92,10 @@ def class_incremental(
     for index, size in enumerate(sizes, start=1):
         mine = np.flatnonzero((train_ids >= known) & (train_ids < known + size))
         theirs = np.flatnonzero((test_ids >= known) & (test_ids < known + size))
-        granted: Labels = train_ids[mine] if labels_given or index == 1 else HIDDEN
-        tasks.append(Task(index, Subset(data.train, mine), granted, size))
+        hidden = not labels_given and index > 1
+        if hidden:  # data sets come sorted by class: in their own order, an image's position would tell its label
+            mine = np.random.default_rng(index).permutation(mine)
+        tasks.append(Task(index, Subset(data.train, mine), HIDDEN if hidden else train_ids[mine], size))
         train.append(train_ids[mine])
         test.append((Subset(data.test, theirs), test_ids[theirs]))
         known += size

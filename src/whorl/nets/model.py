@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from whorl.errors import WhorlError
 from whorl.nets.heads import HEADS, Head
 from whorl.nets.resnet import BACKBONES, fold, initialise
 from whorl.seeds import generator
@@ -50,7 +51,11 @@ class Model(nn.Module):
     def restore(self, state: dict[str, Tensor]) -> None:
         """Load weights saved earlier, growing the head to their width first."""
         self.grow(len(state["head.weight"]) - self.classes)
-        self.load_state_dict(state)
+        try:
+            self.load_state_dict(state)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise WhorlError(f"the stored model does not fit this config ({reason}); start over with --fresh") from None
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:

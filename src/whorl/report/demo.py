@@ -10,10 +10,11 @@ from importlib.metadata import version
 from whorl.config import Config
 from whorl.data.source import Dataset
 from whorl.data.stream import class_incremental, split_sizes
-from whorl.evaluate import Record, summary
+from whorl.evaluate import summary
 from whorl.metrics import curves
 from whorl.report import page, plots
 from whorl.report.sheet import Cluster, clusters, compose, png, resized
+from whorl.reporter import Record
 from whorl.runs.store import Run
 
 SAMPLE, COLUMNS = 20, 10

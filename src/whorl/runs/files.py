@@ -34,14 +34,15 @@ def append_line(path: Path, line: str) -> int:
         with open(path, "a", encoding="utf-8") as file:
             file.write(line + "\n")
             file.flush()
+            os.fsync(file.fileno())
             return file.tell()
     except OSError as error:
         raise _cannot_write(path, error) from None
 
 
 def truncate(path: Path, length: int) -> None:
-    """Cut a file back to its first ``length`` bytes; one that is not there stays so."""
-    if path.exists():
+    """Cut a file back to its first ``length`` bytes; one that is shorter, or not there, stays so."""
+    if path.exists() and path.stat().st_size > length:
         os.truncate(path, length)
 
 
@@ -60,7 +61,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise WhorlError(f"cannot read {path}: {error}") from None
+        raise WhorlError(f"cannot read {path}: {error}; start over with --fresh") from None
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any] = {}) -> None:

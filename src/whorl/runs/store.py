@@ -20,15 +20,17 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import torch
 
 from whorl.config import Config, checked, read_toml, write_toml
 from whorl.engine import Halt, State
 from whorl.errors import WhorlError
+from whorl.reporter import Record
 from whorl.runs.files import (
     append_line,
     nest,
@@ -43,7 +45,13 @@ from whorl.runs.files import (
 
 FORMAT = 1
 
-Record = dict[str, Any]
+# Worker processes are forked while a lock is held, and would keep it if this process were killed: they let go of it.
+_HELD: set[IO[str]] = set()
+os.register_at_fork(after_in_child=lambda: [file.close() for file in _HELD])
+
+
+class NewerFormat(WhorlError):
+    """The folder was written by a newer whorl; not even ``--fresh`` touches it."""
 
 
 @dataclass(frozen=True)
@@ -78,39 +86,59 @@ class Run:
         """Make the folder this process's own until it ends, however it ends."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self.path / "lock", "a+")  # noqa: SIM115
+            file = open(self.path / "lock", "a+")  # noqa: SIM115
         except OSError as error:
             raise WhorlError(f"cannot write to {self.path}: {error.strerror}; choose another --out") from None
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._lock.seek(0)
-            owner = self._lock.read().strip() or "unknown"
-            self._lock.close()
-            self._lock = None
+            file.seek(0)
+            owner = file.read().strip() or "unknown"
+            file.close()
             raise WhorlError(f"another process ({owner}) is working on {self.path}; wait for it or stop it") from None
-        self._lock.truncate(0)
-        self._lock.write(f"process {os.getpid()}\n")
-        self._lock.flush()
+        self._lock = file
+        _HELD.add(file)
+        with suppress(OSError):  # who holds it is only a courtesy, and a full disk is told of when it matters
+            file.truncate(0)
+            file.write(f"process {os.getpid()}\n")
+            file.flush()
 
     def release(self) -> None:
         """Let others write."""
         if self._lock is not None:
-            self._lock.close()
+            _HELD.discard(self._lock)
+            with suppress(OSError):
+                self._lock.close()
             self._lock = None
 
     def clear(self) -> None:
-        """Remove everything but the lock, to start over."""
+        """Remove everything but the lock, to start over; what says that the rest is valid goes first."""
+        try:
+            self.scores()
+        except NewerFormat:
+            raise
+        except WhorlError:
+            pass  # damaged: all the more reason
+        (self.path / "scores.json").unlink(missing_ok=True)
         for entry in self.path.iterdir():
             if entry.is_dir():
                 shutil.rmtree(entry)
             elif entry.name != "lock":
                 entry.unlink()
 
+    def tidy(self, done: int, finished: bool) -> None:
+        """Remove what a finished task has made useless, or a kill has left behind."""
+        current = f"memory-{done:02}.safetensors"
+        stale = [path for path in self.path.glob("memory-*.safetensors") if path.name != current]
+        ended = [self.path / "epoch.safetensors"] if finished else []
+        for path in [*stale, *ended, *self.path.glob("*.tmp")]:
+            path.unlink(missing_ok=True)
+
     def begin(self) -> None:
-        """Write the config, unless the run has begun before."""
-        if not (self.path / "config.toml").exists():
-            write_text(self.path / "config.toml", write_toml(self.config))
+        """Write the config, unless it is there already."""
+        path, text = self.path / "config.toml", write_toml(self.config)
+        if not path.exists() or path.read_bytes() != text.encode():
+            write_text(path, text)
 
     def scores(self) -> Record:
         """What ``scores.json`` holds; for a run that has no finished task yet, an empty one."""
@@ -119,12 +147,10 @@ class Run:
             return {"format": FORMAT, "finished": False, "steps": []}
         scores: Record = read_json(path)
         found = scores.get("format") if isinstance(scores, dict) else None
-        if not isinstance(found, int):
+        if isinstance(found, int) and found > FORMAT:
+            raise NewerFormat(f"{self.path} has format {found}, made by a newer whorl; update this one ({FORMAT})")
+        if found != FORMAT or not isinstance(scores.get("steps"), list) or "finished" not in scores:
             raise WhorlError(f"{path} is not a file of scores; start over with --fresh")
-        if found > FORMAT:
-            raise WhorlError(
-                f"{self.path} has format {found}, made by a newer whorl; update this one, which knows {FORMAT}"
-            )
         return scores
 
     def log(self) -> list[Record]:
@@ -151,15 +177,16 @@ class Run:
             truncate(log, sum(len(line) for line in _lines_before(log, task)))
             return None, Spent()
         truncate(log, about["log"])
-        halt = Halt(
-            about["phase"],
-            about["epoch"],
-            tensors["labels"].numpy(),
-            unnest("model", tensors),
-            unnest("momentum", tensors),
-            tuple(unnest(f"start.{number}", tensors) for number in range(1, about["starts"] + 1)),
-        )
-        return halt, Spent(about["seconds"], about["training_seconds"], about["images"])
+        with _belonging(path):
+            halt = Halt(
+                about["phase"],
+                about["epoch"],
+                tensors["labels"].numpy(),
+                unnest("model", tensors),
+                unnest("momentum", tensors),
+                tuple(unnest(f"start.{number}", tensors) for number in range(1, about["starts"] + 1)),
+            )
+            return halt, Spent(about["seconds"], about["training_seconds"], about["images"])
 
     def save_task(self, state: State, scores: Record) -> None:
         """After a task: its files, then the scores that make them count, then away with what is no longer needed."""
@@ -169,18 +196,33 @@ class Run:
         write_tensors(self.path / f"memory-{done:02}.safetensors", state.memory)
         write_json(self.path / "scores.json", {"format": FORMAT, **scores})
         (self.path / "epoch.safetensors").unlink(missing_ok=True)
-        (self.path / f"memory-{done - 1:02}.safetensors").unlink(missing_ok=True)
+        self.tidy(done, scores["finished"])
 
     def load_task(self, done: int) -> State:
         """The state after task ``done``."""
-        files = [read_tensors(self.path / f"task-{number:02}.safetensors")[0] for number in range(1, done + 1)]
+        paths = [self.path / f"task-{number:02}.safetensors" for number in range(1, done + 1)]
+        files = [read_tensors(path)[0] for path in paths]
         memory, _ = read_tensors(self.path / f"memory-{done:02}.safetensors")
-        return State(unnest("model", files[-1]), [tensors["labels"] for tensors in files], memory)
+        with _belonging(self.path):
+            model = unnest("model", files[-1])
+            model["head.weight"], memory["images"]
+            return State(model, [tensors["labels"] for tensors in files], memory)
+
+
+@contextmanager
+def _belonging(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyError as error:
+        raise WhorlError(f"{path} does not belong to this run (no {error}); start over with --fresh") from None
 
 
 def _lines_before(log: Path, task: int) -> Iterator[bytes]:
-    """The log's whole lines of tasks before ``task``."""
+    """The log's whole lines of tasks before ``task``; it is a diary, so a damaged line ends it and no more."""
     for line in log.read_bytes().splitlines(keepends=True) if log.exists() else []:
-        if not line.endswith(b"\n") or json.loads(line)["task"] >= task:
+        try:
+            if not line.endswith(b"\n") or json.loads(line)["task"] >= task:
+                return
+        except (ValueError, KeyError, TypeError):
             return
         yield line
