@@ -135,12 +135,10 @@ def test_stopped_while_workers_decode(how: signal.Signals, folders: Path, tmp_pa
     process = start(*words.split(), cwd=tmp_path)
     wait_for(process, "epoch")
     process.send_signal(how)
-    process.wait(timeout=60)
-    assert process.returncode == (-9 if how == signal.SIGKILL else 130)
-    again = start(*words.split(), cwd=tmp_path)
-    wait_for(again, "epoch")
-    again.kill()
-    again.wait()
+    assert process.wait(timeout=60) == (-9 if how == signal.SIGKILL else 130)
+    with process, start(*words.split(), cwd=tmp_path) as again:
+        wait_for(again, "epoch")
+        again.kill()
 
 
 def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
