@@ -22,7 +22,7 @@ S = TypeVar("S", bound=BaseModel)
 class Section(BaseModel):
     """Strict and frozen: an unknown key is an error, a set value stays."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class DataConfig(Section):
@@ -73,12 +73,30 @@ class OptimConfig(Section):
     schedule: Literal["steps", "onecycle", "constant"] = "steps"
     milestones: tuple[int, ...] = ()
     gamma: float = Field(0.1, gt=0)
+    first_milestones: tuple[int, ...] | None = None
+    """Milestones of task 1, where they are others."""
+    first_weight_decay: float | None = Field(None, ge=0)
+    """Weight decay of task 1, where it is another."""
+    decay_by_task: bool = False
+    """Divide the weight decay by the task's number, as WA and BiC do."""
 
     @model_validator(mode="after")
     def _nesterov_needs_momentum(self) -> OptimConfig:
         if self.nesterov and self.momentum == 0:
             raise ValueError("nesterov needs a momentum above 0; set optim.nesterov=false as well")
         return self
+
+    def at(self, task: int) -> OptimConfig:
+        """The optimiser of one task, with nothing left that depends on the task."""
+        milestones, decay = self.milestones, self.weight_decay
+        if task == 1 and self.first_milestones is not None:
+            milestones = self.first_milestones
+        if task == 1 and self.first_weight_decay is not None:
+            decay = self.first_weight_decay
+        if self.decay_by_task:
+            decay /= task
+        plain: Tree = {"first_milestones": None, "first_weight_decay": None, "decay_by_task": False}
+        return self.model_copy(update={**plain, "milestones": milestones, "weight_decay": decay})
 
 
 class ClusterConfig(Section):

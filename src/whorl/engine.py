@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from whorl import cluster
@@ -15,12 +16,14 @@ from whorl.data.augment import Augment
 from whorl.data.stream import Task
 from whorl.fit import Epoch, fit
 from whorl.labels.labeler import labels_for
+from whorl.memory.holdout import hold_out, is_held_out, weave
 from whorl.memory.memory import Memory
 from whorl.memory.nme import class_means, nme_scores
 from whorl.memory.select import exemplars, get_selector
-from whorl.methods import method_class
+from whorl.methods import method_of
 from whorl.methods.base import Phase, Samples, Step
 from whorl.nets.extract import extract
+from whorl.nets.heads import MeansHead
 from whorl.nets.model import Model, Output, weights
 from whorl.reporter import Record, Ticker
 from whorl.runtime import Runtime
@@ -63,7 +66,9 @@ class Learner:
         self.frozen = self.model.frozen()
         self.memory = Memory(config.memory.policy, config.memory.quota)
         self.learned: list[Samples] = []
-        self.method = method_class(config.method.name)(**config.method.options)
+        self.settled: dict[str, float] = {}
+        """What the method had to report of the last step."""
+        self.method = method_of(config)
         self.clusterer = cluster.create(**config.cluster.model_dump())
 
     @property
@@ -86,22 +91,36 @@ class Learner:
             labels = resume.labels
         self.model.grow(task.classes)
         self.runtime.place(self.model)
-        step = self._step(task, labels)
-        yield from self._train(step, ticker, resume)
+        samples, held = Samples(task.images, labels), self._hold_out(task, labels)
+        step = self._step(task, samples, held)
+        yield from self._train(step, samples, ticker, resume)
+        self.settled = self.method.settle(step)
         self.frozen = self.model.frozen()
-        self._remember(task, labels)
-        self.learned.append(step.new)
+        self._remember(task, samples, held)
+        self.learned.append(samples)
 
     def scores(self, images: ImageSource) -> dict[str, FloatArray | None]:
-        """Scores [n, classes] by either classifier: the head's logits, and nearness to the exemplars' means."""
-        features = self.features(images)
+        """Scores [n, classes] by each classifier.
+
+        ``fc`` are the head's logits, ``nme`` is nearness to the exemplars' means, and ``ncm`` nearness to the running
+        class means, where the head keeps some.
+        """
+        features, head = self.features(images), self.frozen.head
         with torch.inference_mode():
-            head = self.frozen.head(torch.from_numpy(features).to(self.runtime.device)).cpu().numpy()
-        return {"fc": head, "nme": nme_scores(features, self.means()) if len(self.memory) else None}
+            logits = head(torch.from_numpy(features).to(self.runtime.device)).cpu().numpy()
+        scores: dict[str, FloatArray | None] = {"fc": logits, "nme": None}
+        if len(self.memory):
+            scores["nme"] = nme_scores(features, self.means())
+        if isinstance(head, MeansHead):
+            scores["ncm"] = nme_scores(features, F.normalize(head.means, dim=1).cpu().numpy())
+        return scores
 
     def means(self) -> FloatArray:
         """The class means of the exemplars as the current model sees them."""
-        return class_means(self.features(self.memory.source), self.memory.labels, self.known)
+        seen, labels = [self.features(self.memory.source)], self.memory.labels
+        if self.method.mirror and self.augment.mirrors:
+            seen.append(extract(self.frozen, self.memory.source, self.augment, self.runtime, mirror=True))
+        return class_means(np.concatenate(seen), np.tile(labels, len(seen)), self.known)
 
     def state(self) -> State:
         """All that has to be kept to go on later."""
@@ -116,20 +135,35 @@ class Learner:
         self.memory = Memory.from_state(self.memory.policy, self.memory.quota, state.memory)
         self.learned = [Samples(task.images, labels.numpy()) for task, labels in zip(tasks, state.labels, strict=True)]
 
-    def _step(self, task: Task, labels: IntArray) -> Step:
+    def _hold_out(self, task: Task, labels: IntArray) -> IntArray:
+        """Which of the new samples are kept for validation: as many of a class as the old classes have."""
+        if not self.method.held_out:
+            return np.empty(0, dtype=np.int64)
+        quota = self.memory.per_class(self.known or task.classes)
+        return hold_out(labels, quota, self.method.held_out, derive(self.config.seed, "hold out", task.index))
+
+    def _step(self, task: Task, samples: Samples, held: IntArray) -> Step:
+        every, kept = self.method.held_out, Samples(self.memory.source, self.memory.labels)
+        set_aside = is_held_out(self.memory.ranks, every) if every else held[:0]
         return Step(
             task=task.index,
+            sizes=(*[len(np.unique(old.labels)) for old in self.learned], task.classes),
             model=self.model,
             teacher=Teacher(self.frozen, self.runtime),
-            known=self.known,
-            new=Samples(task.images, labels),
+            new=samples.without(held),
+            exemplars=kept.without(set_aside),
+            validation=samples[held] + kept[set_aside],
             memory=self.memory,
             past=tuple(self.learned) if self.method.needs_past else (),
             train=self.config.train,
-            optim=self.config.optim,
+            optim=self.config.optim.at(task.index),
+            augment=self.augment,
+            seed=derive(self.config.seed, "method", task.index),
+            features=lambda images: extract(self.model.frozen(), images, self.augment, self.runtime),
+            freeze=lambda: Teacher(self.model.frozen(), self.runtime),
         )
 
-    def _train(self, step: Step, ticker: Ticker, resume: Halt | None) -> Iterator[Halt]:
+    def _train(self, step: Step, samples: Samples, ticker: Ticker, resume: Halt | None) -> Iterator[Halt]:
         starts: list[dict[str, Tensor]] = []
         for number, phase in enumerate(self._phases(step, resume)):
             if number > 0:
@@ -145,7 +179,7 @@ class Learner:
                 phase, self.model, self.augment, self.runtime, self.config.seed, purpose, ticker, begin, momenta
             )
             for epoch in epochs:
-                yield self._halt(step, number, phase, epoch, tuple(starts))
+                yield self._halt(step, samples.labels, number, phase, epoch, tuple(starts))
 
     def _phases(self, step: Step, resume: Halt | None) -> Iterator[Phase]:
         """The method's plan. When resuming, each phase is planned with the model that its start saw."""
@@ -160,7 +194,15 @@ class Learner:
             yield phase
             number += 1
 
-    def _halt(self, step: Step, number: int, phase: Phase, epoch: Epoch, starts: tuple[dict[str, Tensor], ...]) -> Halt:
+    def _halt(
+        self,
+        step: Step,
+        labels: IntArray,
+        number: int,
+        phase: Phase,
+        epoch: Epoch,
+        starts: tuple[dict[str, Tensor], ...],
+    ) -> Halt:
         record = {
             "task": step.task,
             "phase": phase.name,
@@ -172,17 +214,18 @@ class Learner:
             "seconds": epoch.seconds,
             "images_per_second": epoch.images / epoch.seconds,
         }
-        return Halt(number, epoch.epoch, step.new.labels, weights(self.model), epoch.momenta, starts, record)
+        return Halt(number, epoch.epoch, labels, weights(self.model), epoch.momenta, starts, record)
 
-    def _remember(self, task: Task, labels: IntArray) -> None:
+    def _remember(self, task: Task, samples: Samples, held: IntArray) -> None:
         """Algorithm 2. Where labels were granted, groups are the classes and nothing is clustered again."""
         quota = self.memory.per_class(self.known)
         if quota == 0:
             return
-        config = self.config.memory
-        indices, ids = exemplars(
-            self.features(task.images),
-            labels - (self.known - task.classes),
+        config, before = self.config.memory, self.known - task.classes
+        trained = np.setdiff1d(np.arange(len(samples)), held)
+        chosen, ids = exemplars(
+            self.features(samples[trained].images),
+            samples.labels[trained] - before,
             task.classes,
             quota,
             get_selector(config.select),
@@ -190,8 +233,14 @@ class Learner:
             config.reading if task.labels is HIDDEN else "reuse",
             derive(self.config.seed, "exemplars", task.index),
         )
-        stored = np.asarray(ids + self.known - task.classes, dtype=np.int64)
-        self.memory = self.memory.add(task.images.read(indices), stored, task.index)
+        indices, ids = trained[chosen], ids + before
+        if self.method.held_out:
+            both = [
+                weave(indices[ids == j], held[samples.labels[held] == j], self.method.held_out)
+                for j in range(before, self.known)
+            ]
+            indices, ids = np.concatenate(both), np.repeat(np.arange(before, self.known), [len(one) for one in both])
+        self.memory = self.memory.add(task.images.read(indices), np.asarray(ids, dtype=np.int64), task.index)
 
 
 @dataclass(frozen=True)

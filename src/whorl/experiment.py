@@ -17,7 +17,8 @@ from whorl.errors import WhorlError, unknown
 from whorl.evaluate import Evaluator, summary
 from whorl.memory.memory import Memory
 from whorl.memory.select import get_selector
-from whorl.methods import method_class
+from whorl.methods import method_of
+from whorl.methods.base import Load
 from whorl.nets.heads import HEADS
 from whorl.nets.resnet import BACKBONES
 from whorl.reporter import Record, Reporter, Silent
@@ -46,6 +47,7 @@ def check(config: Config) -> None:
             raise unknown(kind, name, known)
     get_selector(config.memory.select)
     cluster.create(**config.cluster.model_dump())
+    method_of(config).check(config, ())
     if config.classifier == "nme" and config.memory.quota == 0:
         raise WhorlError("--classifier nme needs exemplars; set --quota or choose --classifier fc")
 
@@ -95,6 +97,7 @@ def _protocol(config: Config, data: Dataset) -> tuple[Stream, Evaluator]:
     spec = config.stream
     sizes = split_sizes(len(data.class_names), spec.step, spec.first, spec.tasks)
     Memory(config.memory.policy, config.memory.quota).per_class(sum(sizes))  # says now if that is too few
+    method_of(config).check(config, sizes)
     stream, truth = class_incremental(data, sizes, spec.order, given)
     for task in stream:
         if len(task.images) < task.classes:
@@ -129,17 +132,22 @@ def _continue(
         scores = evaluator.score(learner, task.index)
         seconds = time.perf_counter() - started
         rate = spent.images / spent.training_seconds if spent.training_seconds else None
-        yield {**scores, "images": spent.images, "seconds": seconds, "images_per_second": rate}
+        yield {
+            **scores,
+            "method": learner.settled,
+            "images": spent.images,
+            "seconds": seconds,
+            "images_per_second": rate,
+        }
         halt, spent = None, Spent()
 
 
 def passes(config: Config, stream: Stream) -> Iterator[int]:
-    """How many images each task will push through training, by the recipe's epochs: what the time left is told from."""
+    """How many images each task will push through training: what the time left is told from."""
     known, seen = 0, 0
-    needs_past = method_class(config.method.name).needs_past
+    method = method_of(config)
     for task in stream:
         quota = config.memory.quota * (known if config.memory.policy == "per-class" else bool(known))
-        replayed = seen if needs_past else min(quota, seen)
-        epochs = config.train.first_epochs if task.index == 1 else config.train.epochs
-        yield epochs * (len(task.images) + replayed)
+        replayed = seen if method.needs_past else min(quota, seen)
+        yield method.passes(config.train, Load(task.index, known, task.classes, len(task.images), replayed))
         known, seen = known + task.classes, seen + len(task.images)

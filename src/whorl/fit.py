@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from whorl.data.augment import Augment
 from whorl.data.source import batches
@@ -53,40 +54,49 @@ def fit(
     All that is random is drawn from (``seed``, ``purpose``, epoch), so starting at epoch ``start`` with the momenta
     of the epoch before continues exactly where an earlier call stopped.
     """
-    optim, labels = phase.optim, torch.from_numpy(phase.data.labels)
-    optimiser = torch.optim.SGD(
-        model.parameters(), optim.lr, optim.momentum, nesterov=optim.nesterov, weight_decay=optim.weight_decay
-    )
-    _restore(optimiser, model, momenta)
-    forward = runtime.forward(model)
-    model.train()
-    for epoch in range(start, phase.epochs):
-        plan = _batches(len(phase.data), phase.batch, generator(seed, "shuffle", *purpose, epoch))
-        draws = generator(seed, "augment", *purpose, epoch)
-        total, seen, lr = torch.zeros((), device=runtime.device), 0, optim.lr
-        started = time.perf_counter()
-        for number, (index, images) in enumerate(
-            zip(plan, batches(phase.data.images, plan, runtime.workers), strict=True)
-        ):
-            lr = learning_rate(optim, epoch * len(plan) + number, len(plan), phase.epochs)
-            for group in optimiser.param_groups:
-                group["lr"] = lr
-            x = runtime.inputs(augment.train(images.to(runtime.device), draws))
-            y = labels[torch.from_numpy(index)].to(runtime.device)
-            with runtime.autocast():
-                out: Output = forward(x)
-                loss = phase.loss(Batch(x, y, out.logits, out.features))
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            total += loss.detach() * len(index)
-            seen += len(index)
-            ticker.tick(len(index), loss.detach())
-            if number % CHECK_EVERY == 0:
-                _check(loss, phase, epoch, optim.lr)
-        _check(total, phase, epoch, optim.lr)
-        seconds = time.perf_counter() - started
-        yield Epoch(epoch, total.item() / max(seen, 1), lr, seen, seconds, _momenta(optimiser, model))
+    augment = phase.augment or augment
+    with _learning(phase, model) as parameters:
+        optim, labels = phase.optim, torch.from_numpy(phase.data.labels)
+        optimiser = torch.optim.SGD(
+            parameters, optim.lr, optim.momentum, nesterov=optim.nesterov, weight_decay=optim.weight_decay
+        )
+        _restore(optimiser, model, momenta)
+        forward = runtime.forward(model)
+        model.train(phase.mode == "train")
+        for epoch in range(start, phase.epochs):
+            shuffle = generator(seed, "shuffle", *purpose, epoch)
+            plan = phase.batches(shuffle) if phase.batches else _batches(len(phase.data), phase.batch, shuffle)
+            draws = generator(seed, "augment", *purpose, epoch)
+            noise = generator(seed, "noise", *purpose, epoch)
+            total, seen, lr = torch.zeros((), device=runtime.device), 0, optim.lr
+            started = time.perf_counter()
+            for number, (index, images) in enumerate(
+                zip(plan, batches(phase.data.images, plan, runtime.workers), strict=True)
+            ):
+                lr = learning_rate(optim, epoch * len(plan) + number, len(plan), phase.epochs)
+                for group in optimiser.param_groups:
+                    group["lr"] = lr
+                x = runtime.inputs(augment.train(images.to(runtime.device), draws))
+                y = labels[torch.from_numpy(index)].to(runtime.device)
+                with runtime.autocast():
+                    out: Output = forward(x)
+                    batch = Batch(x, y, out.logits, out.features, number)
+                    loss = phase.loss(batch)
+                optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                if phase.noise:
+                    _disturb(optimiser, phase.noise(epoch, len(index)), noise)
+                optimiser.step()
+                if phase.after:
+                    phase.after(batch)
+                total += loss.detach() * len(index)
+                seen += len(index)
+                ticker.tick(len(index), loss.detach())
+                if number % CHECK_EVERY == 0:
+                    _check(loss, phase, epoch, optim.lr)
+            _check(total, phase, epoch, optim.lr)
+            seconds = time.perf_counter() - started
+            yield Epoch(epoch, total.item() / max(seen, 1), lr, seen, seconds, _momenta(optimiser, model))
 
 
 def _batches(n: int, size: int, draws: torch.Generator) -> list[IntArray]:
@@ -95,6 +105,27 @@ def _batches(n: int, size: int, draws: torch.Generator) -> list[IntArray]:
         raise WhorlError("there is a single image to learn from, and batch norm needs two; give more (--per-class)")
     parts = [part.numpy() for part in torch.split(torch.randperm(n, generator=draws), size)]
     return parts[:-1] if len(parts) > 1 and len(parts[-1]) == 1 else parts
+
+
+@contextmanager
+def _learning(phase: Phase, model: Model) -> Iterator[list[nn.Parameter]]:
+    """The parameters that learn in this phase; for as long as it lasts, no gradient is computed for any other."""
+    before = {parameter: parameter.requires_grad for parameter in model.parameters()}
+    chosen = set(phase.trains) if phase.trains is not None else {p for p, learns in before.items() if learns}
+    for parameter in before:
+        parameter.requires_grad_(parameter in chosen)
+    try:
+        yield [parameter for parameter in before if parameter in chosen]
+    finally:
+        for parameter, learns in before.items():
+            parameter.requires_grad_(learns)
+
+
+def _disturb(optimiser: torch.optim.SGD, deviation: float, draws: torch.Generator) -> None:
+    """Gaussian noise on the gradient of every parameter."""
+    for group in optimiser.param_groups:
+        for parameter in group["params"]:
+            parameter.grad += deviation * torch.randn(parameter.shape, generator=draws).to(parameter)
 
 
 def _momenta(optimiser: torch.optim.SGD, model: Model) -> dict[str, Tensor]:

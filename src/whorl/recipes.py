@@ -8,6 +8,7 @@ from whorl.config import Config, Tree, checked, merge
 from whorl.data import find_loader
 from whorl.errors import WhorlError, unknown
 from whorl.methods import method_class
+from whorl.methods.base import Setting
 
 RECIPES: dict[str, Tree] = {
     # The appendix: SGD 0.1, batch 128, 120 epochs a step, a tenth every 30, weight decay 1e-5; momentum by A26.
@@ -55,7 +56,8 @@ def resolve(asked: Tree) -> Config:
     if recipe not in RECIPES:
         raise unknown("recipe", str(recipe), RECIPES)
     method = method_class(str(asked.get("method", {}).get("name", "ours")))
-    tree = merge(fitting, RECIPES[recipe], method.defaults(recipe), asked)
+    setting = Setting(recipe, name, asked.get("method", {}))
+    tree = merge(fitting, RECIPES[recipe], method.defaults(setting), asked)
     if "step" not in tree.get("stream", {}):
         raise WhorlError(f"say how many classes come at a time with --step N; {name} has no usual step")
     options = {key: value for key, value in tree.get("method", {}).items() if key != "name"}

@@ -11,6 +11,7 @@ import typer
 from whorl import __version__
 from whorl.cli import data, doctor, runs
 from whorl.cli.demo import demo
+from whorl.cli.methods import methods
 from whorl.cli.run import run
 from whorl.errors import WhorlError
 
@@ -42,6 +43,7 @@ def root(
 app.command()(run)
 app.command("list")(runs.list_runs)
 app.command()(runs.show)
+app.command()(methods)
 app.command("data")(data.fetch)
 app.command()(doctor.doctor)
 app.command()(demo)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from whorl.experiment import Result
 
 STEP_KEYS = (
-    "task", "classes", "acc", "acc_plain", "acc5", "nmi", "ari", "acc_fc", "acc_nme", "label_acc", "seconds",
+    "task", "classes", "acc", "acc_plain", "acc5", "nmi", "ari", "acc_fc", "acc_nme", "label_acc", "method", "seconds",
     "images_per_second",
 )  # fmt: skip
 
@@ -32,7 +32,7 @@ def run(
         str | None, Opt(help="digits, cifar100, folder, imagenet, imagenet100, synthetic, hub:NAME.")
     ] = None,
     data_dir: Annotated[Path | None, Opt(help="Where the data lie (a folder, or an archive).")] = None,
-    method: Annotated[str | None, Opt(help="finetune, joint, ours.")] = None,
+    method: Annotated[str | None, Opt(help="ours, icarl, wa, …; `whorl methods` lists them.")] = None,
     labels: Annotated[str | None, Opt(help="pseudo: cluster what arrives; given: use its labels (supervised).")] = None,
     recipe: Annotated[str | None, Opt(help="paper: the appendix; fast: far fewer passes; demo: seconds.")] = None,
     seed: Annotated[int | None, Opt(help="Changes everything random but the class order. [default: 0]")] = None,

@@ -85,13 +85,14 @@ def print_run(path: Path, config: Config, steps: Sequence[dict[str, Any]], summa
         f"{config.data.name}, {config.method.name}, labels {config.labels}, recipe {config.recipe}, seed {config.seed}"
     )
     print(f"{about}\n{path}")
+    own = list(dict.fromkeys(key for step in steps for key in step.get("method", {})))
     table = _table(
-        "task", "classes", "acc", "plain", "top-5", "nmi", "ari", "fc", "nme", "labels", "seconds", "images/s"
+        "task", "classes", "acc", "plain", "top-5", "nmi", "ari", "fc", "nme", "labels", *own, "seconds", "images/s"
     )
     for step in steps:
         keys = "acc", "acc_plain", "acc5", "nmi", "ari", "acc_fc", "acc_nme", "label_acc"
         rate = "–" if step["images_per_second"] is None else f"{step['images_per_second']:.0f}"
-        numbers = [_number(step[key]) for key in keys]
+        numbers = [_number(step[key]) for key in keys] + [_number(step.get("method", {}).get(key)) for key in own]
         table.add_row(str(step["task"]), str(step["classes"]), *numbers, f"{step['seconds']:.1f}", rate)
     _console().print(table)
     if summary and config.labels == "given":

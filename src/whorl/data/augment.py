@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -23,13 +23,19 @@ def _shifted(images: Tensor, size: int, generator: torch.Generator, mirror: bool
     The same as padding, cropping and flipping, but as one gather: only the indices are computed.
     """
     images = centre(images, size)
-    n, pad, device = len(images), size // 8, images.device
-    offset = torch.randint(-pad, pad + 1, (2, n, 1), generator=generator).to(device)
+    pad = size // 8
+    offset = torch.randint(-pad, pad + 1, (2, len(images), 1), generator=generator)
+    flip = torch.rand(len(images), 1, generator=generator) < 0.5 if mirror else None
+    return moved(images, offset, flip)
+
+
+def moved(images: Tensor, offset: Tensor, flip: Tensor | None) -> Tensor:
+    """Square images moved by ``offset`` [2, n, 1], mirrored in at the edges; those in ``flip`` [n, 1] are flipped."""
+    n, size, device = len(images), images.shape[1], images.device
     line = torch.arange(size, device=device)
-    rows, columns = _reflect(line + offset[0], size), _reflect(line + offset[1], size)
-    if mirror:
-        flip = (torch.rand(n, 1, generator=generator) < 0.5).to(device)
-        columns = torch.where(flip, columns.flip(1), columns)
+    rows, columns = (_reflect(line + by.to(device), size) for by in offset)
+    if flip is not None:
+        columns = torch.where(flip.to(device), columns.flip(1), columns)
     return images[torch.arange(n, device=device)[:, None, None], rows[:, :, None], columns[:, None, :]]
 
 
@@ -69,6 +75,24 @@ def centre(images: Tensor, size: int, generator: torch.Generator | None = None) 
 VIEWS: dict[str, View] = {"crop_flip": crop_flip, "shift": shift, "resized_crop": resized_crop, "none": centre}
 
 
+def brighter(images: Tensor, draws: Tensor) -> Tensor:
+    """EEIL's brightness: each image shifted by a value in ±63, for draws in 0..1."""
+    return (images.float() + (draws.view(-1, 1, 1, 1) * 126 - 63)).clamp(0, 255)
+
+
+def contrasted(images: Tensor, draws: Tensor) -> Tensor:
+    """EEIL's contrast: each image scaled by 0.2 to 1.8 around the means of its channels, for draws in 0..1."""
+    mean = images.float().mean((1, 2), keepdim=True)
+    return ((images.float() - mean) * (0.2 + 1.6 * draws.view(-1, 1, 1, 1)) + mean).clamp(0, 255)
+
+
+def jitter(images: Tensor, generator: torch.Generator) -> Tensor:
+    """A third of the images as they are, a third with another brightness, a third with another contrast."""
+    kind, draws = torch.rand(2, len(images), 1, 1, 1, generator=generator).to(images.device)
+    changed = torch.where(kind < 2 / 3, brighter(images, draws), contrasted(images, draws))
+    return torch.where(kind < 1 / 3, images.float(), changed)
+
+
 @dataclass(frozen=True)
 class Augment:
     """How stored bytes [n, s, s, 3] become normalised inputs [n, 3, size, size] in channels-last layout."""
@@ -77,10 +101,25 @@ class Augment:
     size: int
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+    jitter: bool = False
+
+    @property
+    def mirrors(self) -> bool:
+        """Whether a mirrored image is still one of its class, as far as the view says."""
+        return self.view in ("crop_flip", "resized_crop")
+
+    def plain(self) -> Augment:
+        """The same without anything random."""
+        return replace(self, view="none", jitter=False)
+
+    def jittered(self) -> Augment:
+        """The same with random brightness and contrast on top."""
+        return replace(self, jitter=True)
 
     def train(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """A random view of each image."""
-        return self._normalise(VIEWS[self.view](images, self.size, generator))
+        seen = VIEWS[self.view](images, self.size, generator)
+        return self._normalise(jitter(seen, generator) if self.jitter else seen)
 
     def look(self, images: Tensor) -> Tensor:
         """The fixed view used for features, herding, class means and evaluation."""

@@ -79,6 +79,11 @@ class Memory:
             yield int(label), np.flatnonzero(self.labels == label)
 
     @property
+    def ranks(self) -> IntArray:
+        """The place of each exemplar among those of its class."""
+        return _ranks(self.labels)
+
+    @property
     def source(self) -> ImageSource:
         """The images, as every other part of whorl reads images."""
         return ArraySource(self.images)

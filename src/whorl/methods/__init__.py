@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from whorl import registry
+from whorl.config import Config
 from whorl.methods.base import Method
+from whorl.methods.bic import Bic
+from whorl.methods.eeil import Eeil
 from whorl.methods.finetune import Finetune
+from whorl.methods.icarl import Icarl
+from whorl.methods.ilio import Ilio
 from whorl.methods.joint import Joint
+from whorl.methods.lucir import Lucir
+from whorl.methods.lwf import Lwf
 from whorl.methods.ours import Ours
+from whorl.methods.wa import Wa
 
-METHODS: dict[str, type[Method]] = {cls.name: cls for cls in (Finetune, Joint, Ours)}
+METHODS: dict[str, type[Method]] = {
+    cls.name: cls for cls in (Finetune, Joint, Ours, Lwf, Icarl, Eeil, Lucir, Wa, Bic, Ilio)
+}
 GROUP = "whorl.methods"
 
 
 def method_class(name: str) -> type[Method]:
     """The method of that name, built in or a third party's."""
     return registry.find("method", name, METHODS, GROUP)
+
+
+def method_of(config: Config) -> Method:
+    """The method a config asks for, with its options."""
+    return method_class(config.method.name)(**config.method.options)
 
 
 def method_names() -> list[str]:

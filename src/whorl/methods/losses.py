@@ -1,10 +1,15 @@
-"""Losses as pure functions of logits. Sums run over classes, means over the batch."""
+"""Losses as pure functions of logits, features and cosines. Sums run over classes, means over the batch."""
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from whorl.methods.base import Batch, Loss, Step
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -26,3 +31,64 @@ def cross_distillation(logits: Tensor, labels: Tensor, teacher: Tensor, temperat
     """Eq. 3: alpha · Eq. 1 + (1 - alpha) · Eq. 2 with alpha = m / (m + n)."""
     alpha = teacher.shape[1] / logits.shape[1]
     return alpha * distillation(logits, teacher, temperature) + (1 - alpha) * cross_entropy(logits, labels)
+
+
+def distil(step: Step, temperature: float) -> Loss:
+    """Eq. 2 in task 1, Eq. 3 afterwards: the loss of ours, WA and BiC."""
+
+    def loss(batch: Batch) -> Tensor:
+        if step.task == 1:
+            return cross_entropy(batch.logits, batch.labels)
+        return cross_distillation(batch.logits, batch.labels, step.teacher(batch.images).logits, temperature)
+
+    return loss
+
+
+def headwise_distillation(logits: Tensor, teacher: Tensor, sizes: Sequence[int], temperature: float) -> Tensor:
+    """EEIL: Eq. 1 within the columns of each task's head, summed over the heads."""
+    ends = list(itertools.accumulate(sizes, initial=0))
+    heads = [slice(*ends[i : i + 2]) for i in range(len(sizes))]
+    return torch.stack([distillation(logits[:, at], teacher[:, at], temperature) for at in heads]).sum()
+
+
+def sigmoid_distillation(logits: Tensor, labels: Tensor, teacher: Tensor, width: int) -> Tensor:
+    """iCaRL: sigmoid cross-entropy over all columns, summed and divided by ``width``, mean over the batch.
+
+    The targets of old columns are the teacher's outputs for every sample, those of new columns are one-hot.
+    """
+    target = F.one_hot(labels, logits.shape[1]).to(logits)
+    target[:, : teacher.shape[1]] = torch.sigmoid(teacher)
+    return F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / (width * len(logits))
+
+
+def less_forget(features: Tensor, teacher: Tensor) -> Tensor:
+    """LUCIR: one minus the cosine between the student's and the teacher's feature of the same image."""
+    return (1 - F.cosine_similarity(features, teacher, dim=1)).mean()
+
+
+def margin_ranking(cosines: Tensor, labels: Tensor, known: int, negatives: int, margin: float) -> Tensor:
+    """LUCIR: samples of old classes keep their cosine a margin above those of the nearest new classes.
+
+    The mean over (sample, nearest new class) of max(0, margin - own cosine + theirs); 0 without old samples.
+    """
+    old = labels < known
+    if not old.any():
+        return cosines.sum() * 0
+    own = cosines[old].gather(1, labels[old].unsqueeze(1))
+    nearest = cosines[old, known:].topk(negatives, dim=1).values
+    return F.relu(margin - own + nearest).mean()
+
+
+def accommodated(logits: Tensor, teacher: Tensor, ratio: float) -> Tensor:
+    """ILIO: old logits are ``ratio`` · student + (1 - ratio) · teacher, new ones the student's alone (A35)."""
+    m = teacher.shape[1]
+    return torch.cat([ratio * logits[:, :m] + (1 - ratio) * teacher, logits[:, m:]], dim=1)
+
+
+def modified_cross_distillation(
+    logits: Tensor, labels: Tensor, teacher: Tensor, temperature: float, ratio: float
+) -> Tensor:
+    """ILIO: Eq. 3 with its cross-entropy taken on the accommodated logits."""
+    alpha = teacher.shape[1] / logits.shape[1]
+    blended = accommodated(logits, teacher, ratio)
+    return alpha * distillation(logits, teacher, temperature) + (1 - alpha) * cross_entropy(blended, labels)

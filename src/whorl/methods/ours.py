@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pydantic import Field
-from torch import Tensor
 
-from whorl.methods.base import Batch, Method, Phase, Step
-from whorl.methods.losses import cross_distillation, cross_entropy
+from whorl.methods.base import Method, Phase, Step
+from whorl.methods.losses import distil
 
 
 class Ours(Method):
@@ -19,11 +18,4 @@ class Ours(Method):
 
     def plan(self, step: Step) -> list[Phase]:
         """One phase: Eq. 2 alone in task 1, Eq. 3 afterwards."""
-
-        def loss(batch: Batch) -> Tensor:
-            if step.task == 1:
-                return cross_entropy(batch.logits, batch.labels)
-            teacher = step.teacher(batch.images).logits
-            return cross_distillation(batch.logits, batch.labels, teacher, self.temperature)
-
-        return [step.phase("train", step.new + step.exemplars, loss)]
+        return [step.phase("train", step.new + step.exemplars, distil(step, self.temperature))]

@@ -31,12 +31,76 @@ class LinearHead(nn.Module):
         """Logits of the classes seen so far."""
         return F.linear(features, self.weight, self.bias)
 
+    def reset(self, generator: torch.Generator) -> None:
+        """Draw every row anew, in place."""
+        fresh = LinearHead(self.weight.shape[1], self.bias is not None)
+        fresh.grow(len(self.weight), generator)
+        with torch.no_grad():
+            self.weight.copy_(fresh.weight)
+            if self.bias is not None and fresh.bias is not None:
+                self.bias.copy_(fresh.bias)
+
     def grow(self, n: int, generator: torch.Generator) -> None:
         """Add ``n`` classes; the logits of the old ones do not change."""
         dim = self.weight.shape[1]
         self.weight = _extend(self.weight, _rows(n, dim, generator))
         if self.bias is not None:
             self.bias = _extend(self.bias, _rows(n, 1, generator).squeeze(1) / dim**0.5)
+
+
+class CorrectedHead(LinearHead):
+    """``W f + b``, then ``beta · o + gamma`` on the newest classes' logits (BiC).
+
+    Growing sets the correction back to none, so a network is trained without it. The two scalars learn only in a
+    phase that names them.
+    """
+
+    newest: Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.beta = nn.Parameter(torch.ones(()), requires_grad=False)
+        self.gamma = nn.Parameter(torch.zeros(()), requires_grad=False)
+        self.register_buffer("newest", torch.empty(0, dtype=torch.bool))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits of the classes seen so far, the newest corrected."""
+        logits = super().forward(features)
+        return torch.where(self.newest, self.beta * logits + self.gamma, logits)
+
+    def grow(self, n: int, generator: torch.Generator) -> None:
+        """Add ``n`` classes, which become the newest, with no correction."""
+        super().grow(n, generator)
+        self.newest = torch.arange(len(self.weight), device=self.newest.device) >= len(self.weight) - n
+        with torch.no_grad():
+            self.beta.fill_(1)
+            self.gamma.fill_(0)
+
+
+class MeansHead(LinearHead):
+    """``W f + b``, and beside it the running mean of each class's features at length one (ILIO)."""
+
+    means: Tensor
+    counts: Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.register_buffer("means", torch.empty(0, dim))
+        self.register_buffer("counts", torch.empty(0))
+
+    def grow(self, n: int, generator: torch.Generator) -> None:
+        """Add ``n`` classes, of which nothing has been seen."""
+        super().grow(n, generator)
+        self.means = torch.cat([self.means, self.means.new_zeros(n, self.means.shape[1])])
+        self.counts = torch.cat([self.counts, self.counts.new_zeros(n)])
+
+    def observe(self, features: Tensor, labels: Tensor) -> None:
+        """``mean ← (count · mean + f) / (count + 1)`` for each feature f."""
+        unit = F.normalize(features.to(self.means), dim=1)
+        seen = torch.bincount(labels, minlength=len(self.counts)).to(self.counts)
+        total = (self.counts[:, None] * self.means).index_add_(0, labels, unit)
+        self.counts = self.counts + seen
+        self.means = total / self.counts.clamp(min=1)[:, None]
 
 
 class CosineHead(nn.Module):
@@ -65,10 +129,12 @@ def linear_without_bias(dim: int) -> LinearHead:
     return LinearHead(dim, bias=False)
 
 
-Head = LinearHead | CosineHead
+Head = LinearHead | CosineHead | CorrectedHead | MeansHead
 
 HEADS: dict[str, Callable[[int], Head]] = {
     "linear": LinearHead,
     "linear-nobias": linear_without_bias,
     "cosine": CosineHead,
+    "corrected": CorrectedHead,
+    "means": MeansHead,
 }

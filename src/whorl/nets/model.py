@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from whorl.errors import WhorlError
-from whorl.nets.heads import HEADS, Head
+from whorl.nets.heads import HEADS, Head, LinearHead
 from whorl.nets.resnet import BACKBONES, fold, initialise
 from whorl.seeds import generator
 
@@ -43,6 +43,11 @@ class Model(nn.Module):
     def grow(self, n: int) -> None:
         """Add ``n`` classes; the logits of the old ones do not change."""
         self.head.grow(n, generator(self.seed, "init", "head", self.classes))
+
+    def reset_head(self) -> None:
+        """Draw all rows of a linear head anew."""
+        assert isinstance(self.head, LinearHead)
+        self.head.reset(generator(self.seed, "init", "head anew", self.classes))
 
     def frozen(self) -> Model:
         """A copy for looking only (teacher, extraction, evaluation): eval mode, no gradient, batch norm folded in."""

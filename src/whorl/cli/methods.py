@@ -1,0 +1,67 @@
+"""``whorl methods``: the methods there are, third parties' included, and their options."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from whorl.errors import WhorlError
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(help="Show the options of this one.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """List the methods, or the options of one with their defaults for CIFAR under the recipe ``paper``."""
+    from whorl.methods import method_class, method_names
+
+    if name is not None:
+        found = _options(method_class(name))
+        if as_json:
+            print(json.dumps(found))
+            return
+        print(f"{name}: {_first_line(method_class(name))}")
+        for option in found["options"]:
+            print(f"  --set method.{option['name']}={option['default']}   {option['about']}".rstrip())
+        return
+    rows: list[dict[str, Any]] = []
+    for each in method_names():
+        try:
+            rows.append(_options(method_class(each)))
+        except WhorlError as error:
+            rows.append({"name": each, "about": str(error), "options": []})
+    if as_json:
+        print(json.dumps(rows))
+        return
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        print(f"{row['name']:{width}}  {row['about']}")
+
+
+def _options(method: Any) -> dict[str, Any]:
+    from whorl.recipes import resolve
+
+    asked = {"data": {"name": "cifar100"}, "recipe": "paper", "method": {"name": method.name}}
+    defaults = resolve(asked).method.options
+    options = [
+        {"name": key, "default": _plain(defaults[key]), "about": " ".join((field.description or "").split())}
+        for key, field in method.model_fields.items()
+    ]
+    return {
+        "name": method.name,
+        "about": _first_line(method),
+        "classifier": method.classifier,
+        "exemplars": method.needs_memory,
+        "options": options,
+    }
+
+
+def _first_line(method: Any) -> str:
+    return (method.__doc__ or "").strip().partition("\n")[0]
+
+
+def _plain(value: object) -> object:
+    """As ``--set`` takes it."""
+    return str(value).lower() if isinstance(value, bool) else value

@@ -1,0 +1,74 @@
+"""EEIL's augmentation: fixed copies of every image, drawn once and made again whenever they are read."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from whorl.data.augment import Augment, brighter, centre, contrasted, moved
+from whorl.seeds import generator
+from whorl.types import ImageSource, IntArray
+
+
+class Copies:
+    """All images in one kind of copy, then all in the next.
+
+    Small images come as {itself, brightness, contrast} × {itself, crop} × {itself, mirrored}: twelve copies, or six
+    where a mirrored image is another class. Photos (``resized_crop``) come as {itself, mirrored}, each with brightness
+    and contrast at even odds, and either cropped or resized.
+    """
+
+    def __init__(self, source: ImageSource, augment: Augment, seed: int) -> None:
+        self.source, self.size = source, augment.size
+        self.resident = source.resident
+        self._photos = augment.view == "resized_crop"
+        flips = (False, True) if augment.mirrors else (False,)
+        self._kinds = list(itertools.product(range(1 if self._photos else 3), (False, True), flips))
+        if self._photos:
+            self._kinds = [(0, False, flip) for flip in flips]
+        self._draws = torch.rand(len(self), 6, generator=generator(seed, "copies"))
+
+    @property
+    def kinds(self) -> int:
+        """How many copies there are of each image."""
+        return len(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self.source) * self.kinds
+
+    def read(self, indices: IntArray) -> Tensor:
+        """The copies at ``indices``."""
+        kind, which = np.divmod(np.asarray(indices, np.int64), len(self.source))
+        images, draws = self.source.read(which), self._draws[torch.from_numpy(np.asarray(indices, np.int64))]
+        colour, crop, flip = torch.tensor(self._kinds)[torch.from_numpy(kind)].T
+        if self._photos:
+            images = self._framed(images, draws)
+            colours = [(draws[:, 2] < 0.5, brighter), (draws[:, 3] < 0.5, contrasted)]
+        else:
+            images = centre(images, self.size)
+            colours = [(colour == 1, brighter), (colour == 2, contrasted)]
+        for amount, (chosen, change) in enumerate(colours, 4):
+            if chosen.any():
+                images[chosen] = change(images[chosen], draws[chosen, amount]).round().to(torch.uint8)
+        pad = self.size // 8
+        offset = (draws[:, :2] * (2 * pad + 1)).floor().long() - pad
+        return moved(images, (offset * crop[:, None]).T[:, :, None], flip[:, None].bool())
+
+    def _framed(self, photos: Tensor, draws: Tensor) -> Tensor:
+        """Half of the photos cropped at a random place, the others resized whole."""
+        out = torch.empty(len(photos), self.size, self.size, 3, dtype=torch.uint8)
+        room = photos.shape[1] - self.size + 1
+        for row, (photo, draw) in enumerate(zip(photos, draws, strict=True)):
+            if draw[0] < 0.5:
+                # What is left of the draw that chose the crop places it.
+                top, left = int(draw[0] * 2 * room), int(draw[1] * room)
+                out[row] = photo[top : top + self.size, left : left + self.size]
+            else:
+                planes = photo.permute(2, 0, 1)[None].float()
+                small = F.interpolate(planes, self.size, mode="bilinear", antialias=True)[0]
+                out[row] = small.permute(1, 2, 0).round().clamp(0, 255).to(torch.uint8)
+        return out

@@ -1,0 +1,116 @@
+"""EEIL (Castro et al. 2018): distillation per old head, then fine-tuning on as many images of every class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+from torch import Tensor
+
+from whorl.config import TrainConfig, Tree, merge
+from whorl.data.copies import Copies
+from whorl.memory.select import SELECTORS, exemplars
+from whorl.methods.base import Batch, Load, Look, Loss, Method, Phase, Samples, Setting, Step
+from whorl.methods.losses import cross_distillation, cross_entropy, headwise_distillation
+
+
+class Eeil(Method):
+    """Two phases; the second one's teacher is the model that the first one left."""
+
+    name = "eeil"
+
+    temperature: float = Field(2.0, gt=0)
+    loss: Literal["heads", "eq3"] = "heads"
+    """``heads``: Eq. 2 plus Eq. 1 within each old head; ``eq3``: the paper's Eq. 3 (A34)."""
+    profile: Literal["twelve", "light"] = "twelve"
+    """``twelve`` learns from twelve stored copies of each image, ``light`` from a random view each time."""
+    balanced_epochs: int = Field(30, ge=0)
+    balanced_lr: float = Field(0.01, gt=0)
+    noise: float = Field(0.0, ge=0)
+    """eta of the gradient noise; the authors' is 0.3."""
+
+    def plan(self, step: Step) -> Iterator[Phase]:
+        """Train on everything; then, from task 2 on, on a balanced set."""
+        train = step.phase("train", step.new + step.exemplars, self._loss(step.teacher, step.sizes[:-1]))
+        yield self._varied(step, train, done=0)
+        if step.task == 1:
+            return
+        milestones = tuple(round(self.balanced_epochs * third / 3) for third in (1, 2))
+        steps = {"lr": self.balanced_lr, "schedule": "steps", "milestones": milestones, "gamma": 0.1}
+        balance = replace(
+            train,
+            name="balance",
+            data=balanced(step),
+            loss=self._loss(step.freeze(), step.sizes),
+            epochs=self.balanced_epochs,
+            optim=step.optim.model_copy(update=steps),
+        )
+        yield self._varied(step, balance, done=train.epochs)
+
+    def _loss(self, teacher: Look, sizes: Sequence[int]) -> Loss:
+        """Cross-entropy, and distillation from a teacher whose heads have these sizes."""
+
+        def loss(batch: Batch) -> Tensor:
+            if not sizes:
+                return cross_entropy(batch.logits, batch.labels)
+            target = teacher(batch.images).logits
+            if self.loss == "eq3" and target.shape[1] < batch.logits.shape[1]:
+                return cross_distillation(batch.logits, batch.labels, target, self.temperature)
+            heads = sizes if self.loss == "heads" else [sum(sizes)]
+            return cross_entropy(batch.logits, batch.labels) + headwise_distillation(
+                batch.logits, target, heads, self.temperature
+            )
+
+        return loss
+
+    def _varied(self, step: Step, phase: Phase, done: int) -> Phase:
+        """The phase with this method's augmentation and gradient noise, ``done`` epochs after the step's start."""
+        noise = (lambda epoch, images: self.noise / images / (1 + done + epoch) ** 0.55) if self.noise else None
+        if step.augment.view == "none":
+            return replace(phase, noise=noise)
+        if self.profile == "light":
+            return replace(phase, noise=noise, augment=step.augment.jittered())
+        copies = Copies(phase.data.images, step.augment, step.seed)
+        data = Samples(copies, np.tile(phase.data.labels, copies.kinds))
+        return replace(phase, noise=noise, data=data, augment=step.augment.plain())
+
+    def passes(self, train: TrainConfig, load: Load) -> int:
+        """Both phases, with twelve copies of each image where they are stored."""
+        balanced = self.balanced_epochs * load.balanced if load.task > 1 else 0
+        return (super().passes(train, load) + balanced) * (12 if self.profile == "twelve" else 1)
+
+    @classmethod
+    def defaults(cls, setting: Setting) -> Tree:
+        """The authors' ladder of rates for ``twelve``, that of re-implementations for ``light``."""
+        profile = setting.options.get("profile", "twelve" if setting.recipe == "paper" else "light")
+        own: Tree = {"method": {"profile": profile}}
+        if setting.recipe == "paper":
+            first, epochs, own["optim"] = _TWELVE if profile == "twelve" else _LIGHT
+            if setting.imagenet and profile == "twelve":
+                first, own["optim"] = 60, own["optim"] | {"first_milestones": [15, 30, 45]}
+            own["train"] = {"first_epochs": first, "epochs": epochs, "batch": 128}
+        return merge(super().defaults(setting), own)
+
+
+_TWELVE = 100, 40, {
+    "lr": 0.1, "weight_decay": 1e-4, "milestones": [10, 20, 30], "first_milestones": [25, 50, 75],
+}  # fmt: skip
+_LIGHT = 90, 60, {"lr": 0.1, "weight_decay": 1e-4, "milestones": [40, 50], "first_milestones": [50, 60]}
+
+
+def balanced(step: Step) -> Samples:
+    """The exemplars and as many images of each new (pseudo) class, herded with the model as it is."""
+    chosen, _ = exemplars(
+        step.features(step.new.images),
+        step.new.labels - step.known,
+        step.sizes[-1],
+        step.memory.per_class(step.known),
+        SELECTORS["herding"],
+        None,
+        "reuse",
+        step.seed,
+    )
+    return step.exemplars + step.new[chosen]

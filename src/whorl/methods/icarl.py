@@ -1,0 +1,80 @@
+"""iCaRL (Rebuffi et al. 2017): sigmoid outputs distilled from the last model, nearest mean of exemplars."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from whorl.config import Tree, merge
+from whorl.methods.base import Batch, Loss, Method, Phase, Setting, Step
+from whorl.methods.losses import cross_entropy, distillation, sigmoid_distillation
+
+
+class Icarl(Method):
+    """One loss over the new images and the exemplars; classified by the nearest mean of exemplars."""
+
+    name = "icarl"
+    classifier = "nme"
+
+    loss: Literal["bce", "ce_kd"] = "bce"
+    """``bce`` is the original's sigmoid loss; ``ce_kd`` is PyCIL's, Eq. 2 + Eq. 1 with weight one."""
+    width: int = Field(100, ge=1)
+    """What the summed sigmoid loss is divided by: the number of classes of the benchmark."""
+    temperature: float = Field(2.0, gt=0)
+    """T of Eq. 1 in ``ce_kd``."""
+
+    def plan(self, step: Step) -> list[Phase]:
+        """One phase."""
+        loss = sigmoid(step, self.width) if self.loss == "bce" else self._ce_kd(step)
+        return [step.phase("train", step.new + step.exemplars, loss)]
+
+    def _ce_kd(self, step: Step) -> Loss:
+        def loss(batch: Batch) -> Tensor:
+            classified = cross_entropy(batch.logits, batch.labels)
+            if step.task == 1:
+                return classified
+            return classified + distillation(batch.logits, step.teacher(batch.images).logits, self.temperature)
+
+        return loss
+
+    @classmethod
+    def defaults(cls, setting: Setting) -> Tree:
+        """The original's schedule and net for ``bce``, PyCIL's for ``ce_kd``; mirrored means but on ImageNet."""
+        own: Tree = {"method": {"mirror": not setting.imagenet}}
+        if setting.options.get("loss", "bce") == "bce":
+            own = merge(own, {"net": {"final_relu": False}}, sigmoid_recipe(setting))
+        elif setting.recipe == "paper":
+            own = merge(own, PYCIL)
+        return merge(super().defaults(setting), own)
+
+
+PYCIL: Tree = {
+    "train": {"first_epochs": 200, "epochs": 170, "batch": 128},
+    "optim": {
+        "lr": 0.1, "weight_decay": 2e-4, "milestones": [80, 120],
+        "first_weight_decay": 5e-4, "first_milestones": [60, 120, 170],
+    },
+}  # fmt: skip
+
+
+def sigmoid(step: Step, width: int) -> Loss:
+    """The sigmoid loss of a step; in task 1 the teacher has no columns, and all targets are one-hot."""
+    return lambda b: sigmoid_distillation(b.logits, b.labels, step.teacher(b.images).logits, width)
+
+
+def sigmoid_recipe(setting: Setting) -> Tree:
+    """Constants for the sigmoid loss. Divided by ``width``, it needs a rate ten to twenty times that of Eq. 2."""
+    width = 1000 if setting.data == "imagenet" else 100
+    if setting.recipe != "paper":
+        return {"method": {"width": width}, "optim": {"lr": SHORT_RATES[setting.recipe], "weight_decay": 5e-5}}
+    epochs, milestones, decay = (60, [20, 30, 40, 50], 1e-5) if setting.imagenet else (70, [49, 63], 2e-5)
+    return {
+        "method": {"width": width},
+        "train": {"first_epochs": epochs, "epochs": epochs, "batch": 128},
+        "optim": {"lr": 2.0, "gamma": 0.2, "milestones": milestones, "weight_decay": decay},
+    }
+
+
+SHORT_RATES = {"fast": 2.0, "demo": 1.0}

@@ -1,0 +1,108 @@
+"""ILIO, incremental learning in the online scenario (He et al. 2020): every new image arrives once, in a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from whorl.config import Config, TrainConfig, Tree, merge
+from whorl.errors import WhorlError
+from whorl.methods.base import Batch, Load, Method, Phase, Setting, Step
+from whorl.methods.losses import cross_entropy, modified_cross_distillation
+from whorl.nets.heads import MeansHead
+from whorl.types import IntArray
+
+
+class Ilio(Method):
+    """Task 1 is learned offline. After that each block makes two updates: distilled, then balanced by exemplars."""
+
+    name = "ilio"
+    head = "means"
+    heads = ("means",)
+
+    temperature: float = Field(2.0, gt=0)
+    accommodation: float = Field(0.5, ge=0, le=1)
+    """beta: the student's share in the old logits of the modified cross-entropy."""
+    block: int = Field(16, ge=2)
+    lr: float = Field(0.01, gt=0)
+    """The constant rate of the online phase."""
+    strict: bool = False
+    """Leave the block out of the balanced update, so that each image is in one update only."""
+
+    def plan(self, step: Step) -> list[Phase]:
+        """One phase; online, it is a single pass."""
+        if step.task == 1:
+            return [step.phase("train", step.new, lambda b: cross_entropy(b.logits, b.labels))]
+        head = step.model.head
+        assert isinstance(head, MeansHead), "the config has been checked"
+
+        def loss(batch: Batch) -> Tensor:
+            if _is_block(batch):
+                teacher = step.teacher(batch.images).logits
+                return modified_cross_distillation(
+                    batch.logits, batch.labels, teacher, self.temperature, self.accommodation
+                )
+            return cross_entropy(batch.logits, batch.labels)
+
+        def observe(batch: Batch) -> None:
+            if _is_block(batch):
+                head.observe(batch.features.detach(), batch.labels)
+
+        new, old = len(step.new), len(step.exemplars)
+        optim = step.optim.model_copy(update={"lr": self.lr, "schedule": "constant"})
+        online = step.phase("online", step.new + step.exemplars, loss)
+        batches = lambda draws: paired(new, old, self.block, self.strict, draws)  # noqa: E731
+        return [replace(online, epochs=1, batch=self.block, optim=optim, batches=batches, after=observe)]
+
+    def settle(self, step: Step) -> dict[str, float]:
+        """The class means start as those of task 1's images."""
+        if step.task == 1:
+            head = step.model.head
+            assert isinstance(head, MeansHead), "the config has been checked"
+            features = torch.from_numpy(step.features(step.new.images)).to(head.means)
+            head.observe(features, torch.from_numpy(step.new.labels).to(features.device))
+        return {}
+
+    def passes(self, train: TrainConfig, load: Load) -> int:
+        """A block, and then the block with as many exemplars."""
+        return super().passes(train, load) if load.task == 1 else load.new * (2 if self.strict else 3)
+
+    def check(self, config: Config, sizes: Sequence[int]) -> None:
+        """Online means once."""
+        super().check(config, sizes)
+        if config.train.epochs != 1:
+            raise WhorlError(
+                "ilio sees each new image once, so --epochs does not apply to it; "
+                "--set train.first_epochs=N changes its first, offline task"
+            )
+
+    @classmethod
+    def defaults(cls, setting: Setting) -> Tree:
+        """One epoch after task 1."""
+        return merge(super().defaults(setting), {"train": {"epochs": 1}})
+
+
+def _is_block(batch: Batch) -> bool:
+    return batch.number % 2 == 0
+
+
+def paired(new: int, old: int, size: int, strict: bool, draws: torch.Generator) -> list[IntArray]:
+    """Blocks of new images, each followed by the block and as many exemplars, which are taken in turn.
+
+    Positions from ``new`` on are the exemplars. A last block of one image joins the one before.
+    """
+    blocks = [part.numpy() for part in torch.split(torch.randperm(new, generator=draws), size)]
+    if len(blocks) > 1 and len(blocks[-1]) == 1:
+        blocks[-2:] = [np.concatenate(blocks[-2:])]
+    turn = new + torch.randperm(old, generator=draws).numpy()
+    plan, used = [], 0
+    for block in blocks:
+        rehearsed = np.take(turn, np.arange(used, used + len(block)), mode="wrap")
+        used += len(block)
+        plan += [block, rehearsed if strict else np.concatenate([block, rehearsed])]
+    return plan

@@ -1,0 +1,69 @@
+"""LwF (Li & Hoiem 2016) with one growing head: distillation alone keeps the old classes, there are no exemplars."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from whorl.config import Tree, merge
+from whorl.methods.base import Batch, Loss, Method, Phase, Setting, Step
+from whorl.methods.icarl import sigmoid, sigmoid_recipe
+from whorl.methods.losses import cross_entropy, distil, distillation
+
+
+class Lwf(Method):
+    """One phase over the new images, in one of three readings of the loss."""
+
+    name = "lwf"
+    needs_memory = False
+
+    variant: Literal["mc_bce", "local_ce", "eq3"] = "mc_bce"
+    """``mc_bce`` is iCaRL's loss without exemplars (LwF.MC), ``local_ce`` PyCIL's, ``eq3`` the paper's Eq. 3."""
+    width: int = Field(100, ge=1)
+    """What the summed sigmoid loss of ``mc_bce`` is divided by: the number of classes of the benchmark."""
+    temperature: float = Field(2.0, gt=0)
+    """T of Eq. 1 in ``local_ce`` and ``eq3``."""
+    weight: float = Field(3.0, ge=0)
+    """Of distillation in ``local_ce``."""
+
+    def plan(self, step: Step) -> list[Phase]:
+        """One phase."""
+        losses = {
+            "mc_bce": lambda: sigmoid(step, self.width),
+            "local_ce": lambda: self._local_ce(step),
+            "eq3": lambda: distil(step, self.temperature),
+        }
+        return [step.phase("train", step.new, losses[self.variant]())]
+
+    def _local_ce(self, step: Step) -> Loss:
+        """Cross-entropy over the new columns only, so that nothing pushes the old ones down."""
+
+        def loss(batch: Batch) -> Tensor:
+            local = cross_entropy(batch.logits[:, step.known :], batch.labels - step.known)
+            if step.task == 1:
+                return local
+            return local + self.weight * distillation(batch.logits, step.teacher(batch.images).logits, self.temperature)
+
+        return loss
+
+    @classmethod
+    def defaults(cls, setting: Setting) -> Tree:
+        """iCaRL's schedule for ``mc_bce``, PyCIL's for ``local_ce``, that of ours for ``eq3``."""
+        own: Tree = {}
+        variant = setting.options.get("variant", "mc_bce")
+        if variant == "mc_bce":
+            own = sigmoid_recipe(setting)
+        elif variant == "local_ce" and setting.recipe == "paper":
+            own = PYCIL
+        return merge(super().defaults(setting), own)
+
+
+PYCIL: Tree = {
+    "train": {"first_epochs": 200, "epochs": 250, "batch": 128},
+    "optim": {
+        "lr": 0.1, "weight_decay": 2e-4, "milestones": [60, 120, 180, 220],
+        "first_weight_decay": 5e-4, "first_milestones": [60, 120, 160],
+    },
+}  # fmt: skip
