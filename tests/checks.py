@@ -141,7 +141,7 @@ def check_resume(config: Config, data: Dataset, tmp: Path) -> None:
     whole = run(config, data, tmp / "whole")
     epochs = len(Run.open(whole.path).log())
     spec = config.train
-    assert epochs >= spec.first_epochs + 2 * spec.epochs
+    assert epochs >= spec.first_epochs + (len(whole.steps) - 1) * spec.epochs
     for kill in range(1, epochs + 1):
         out = tmp / f"killed{kill}"
         try:

@@ -57,6 +57,16 @@ VARIANTS = [
     pytest.param({"classifier": "nme"}, id="nme"),
     pytest.param({"net__head": "cosine", "net__final_relu": False}, id="cosine"),
     pytest.param({"stream__first": 4, "train__epochs": 4}, id="first"),
+    pytest.param({"method__name": "lwf", "method__variant": "local_ce"}, id="lwf-local_ce"),
+    pytest.param({"method__name": "icarl", "method__loss": "ce_kd"}, id="icarl-ce_kd"),
+    pytest.param(
+        {"method__name": "eeil", "method__profile": "twelve", "method__noise": 0.3, "stream__first": 4},
+        id="eeil-twelve",
+    ),
+    pytest.param({"method__name": "wa", "method__reinit": True, "net__head": "linear"}, id="wa-reinit-bias"),
+    pytest.param({"method__name": "bic", "memory__policy": "total", "memory__quota": 24}, id="bic-total"),
+    pytest.param({"method__name": "bic", "memory__reading": "recluster"}, id="bic-recluster"),
+    pytest.param({"method__name": "ilio", "method__strict": True, "memory__reading": "reuse"}, id="ilio-strict"),
 ]
 
 

@@ -116,7 +116,7 @@ def _continue(
     if done:
         learner.restore(store.load_task(done), stream[:done])
     halt, spent = store.load_epoch(done + 1)
-    reporter.begin(len(stream), sum(passes(learner.config, stream)), sum(s["images"] for s in steps) + spent.images)
+    reporter.begin(len(stream), sum(passes(learner, stream)), sum(s["images"] for s in steps) + spent.images)
     for task in stream[done:]:
         reporter.task(task.index, task.classes)
         started = time.perf_counter() - spent.seconds
@@ -142,12 +142,13 @@ def _continue(
         halt, spent = None, Spent()
 
 
-def passes(config: Config, stream: Stream) -> Iterator[int]:
+def passes(learner: Learner, stream: Stream) -> Iterator[int]:
     """How many images each task will push through training: what the time left is told from."""
     known, seen = 0, 0
-    method = method_of(config)
+    config, method = learner.config, learner.method
     for task in stream:
         quota = config.memory.quota * (known if config.memory.policy == "per-class" else bool(known))
         replayed = seen if method.needs_past else min(quota, seen)
-        yield method.passes(config.train, Load(task.index, known, task.classes, len(task.images), replayed))
+        load = Load(task.index, known, task.classes, len(task.images), replayed, learner.augment)
+        yield method.passes(config.train, load)
         known, seen = known + task.classes, seen + len(task.images)

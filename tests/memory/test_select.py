@@ -5,6 +5,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+from references import herding_by_loops
 from whorl.cluster import Clusters, KMeans
 from whorl.errors import WhorlError
 from whorl.memory.select import SELECTORS, Reading, exemplars, get_selector, herding, random
@@ -17,17 +18,6 @@ READINGS: tuple[Reading, ...] = ("aligned", "reuse", "recluster")
 def normal(seed: int, n: int = 60, d: int = 5) -> FloatArray:
     rng = np.random.default_rng(seed)
     return (rng.normal(1.0, 1.0, (n, d)) * rng.uniform(0.1, 9.0, (n, 1))).astype(np.float32)
-
-
-def herding_by_loops(features: FloatArray, quota: int, mean: np.ndarray | None = None) -> list[int]:
-    """The formula of docs/protocol.md 1.7, written out one candidate at a time."""
-    z = [row / np.sqrt(sum(v * v for v in row)) for row in features.astype(np.float64)]
-    mu = sum(z) / len(z) if mean is None else mean
-    chosen: list[int] = []
-    for k in range(1, min(quota, len(z)) + 1):
-        left = [i for i in range(len(z)) if i not in chosen]
-        chosen.append(min(left, key=lambda i: float(np.linalg.norm(mu - (z[i] + sum(z[j] for j in chosen)) / k))))
-    return chosen
 
 
 class Fixed:

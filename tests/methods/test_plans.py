@@ -1,72 +1,200 @@
-"""What each method trains on, and that its loss reaches where it must."""
+"""What every method trains on, what its loss is handed, and that distillation reaches where it must."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 import checks
+from references import eq3, wide
+from scenes import features_of, gradient, heard, names_of, read_all, scene, seen_by, stored_bytes, watch
 from whorl.data.source import Dataset
+from whorl.engine import Teacher
 from whorl.errors import WhorlError
 from whorl.methods import METHODS, method_class, method_names
-from whorl.methods.base import Batch
+from whorl.methods.base import Batch, Phase
+from whorl.nets.extract import extract
+from whorl.nets.model import Model, Output, weights
 from whorl.recipes import resolve
 
-
-def plan(method: str, data: Dataset, task: int) -> tuple[object, object]:
-    config = checks.small_config(method__name=method, labels="given", memory__quota=3 if method == "ours" else 0)
-    learner, stream = checks.make_learner(config, data), checks.streams(config, data)
-    checks.learn(learner, stream[: task - 1])
-    learner.model.grow(2)
-    step = learner._step(stream[task - 1], np.asarray(stream[task - 1].labels))
-    (phase,) = learner.method.plan(step)
-    return step, phase
+DISTILLING: list[dict[str, Any]] = [
+    {"method__name": "ours"},
+    {"method__name": "lwf", "method__variant": "mc_bce"},
+    {"method__name": "lwf", "method__variant": "local_ce"},
+    {"method__name": "lwf", "method__variant": "eq3"},
+    {"method__name": "icarl", "method__loss": "bce"},
+    {"method__name": "icarl", "method__loss": "ce_kd"},
+    {"method__name": "eeil", "method__loss": "heads"},
+    {"method__name": "eeil", "method__loss": "eq3"},
+    {"method__name": "lucir"},
+    {"method__name": "wa"},
+    {"method__name": "bic"},
+    {"method__name": "ilio"},
+]
+NAMES = ["-".join(map(str, changes.values())) for changes in DISTILLING]
+REHEARSED, ALONE = [4, 4, 4, 4, 20, 20], [0, 0, 0, 0, 20, 20]
 
 
 @pytest.mark.parametrize(
     ("method", "counts"),
-    # 20 images a class, 3 exemplars a class: what task 3 trains on, class by class.
-    [("finetune", [0, 0, 0, 0, 20, 20]), ("joint", [20] * 6), ("ours", [3, 3, 3, 3, 20, 20])],
+    # 20 images a class, 4 exemplars a class: what task 3 trains on, class by class.
+    [
+        ("finetune", ALONE),
+        ("joint", [20] * 6),
+        ("ours", REHEARSED),
+        ("lwf", ALONE),
+        ("icarl", REHEARSED),
+        ("eeil", REHEARSED),
+        ("lucir", REHEARSED),
+        ("wa", REHEARSED),
+        ("bic", [2, 2, 2, 2, 18, 18]),  # two of four exemplars and of the new images are held out
+        ("ilio", REHEARSED),
+    ],
 )
 def test_what_task_three_trains_on(method: str, counts: list[int], small_data: Dataset) -> None:
-    _, phase = plan(method, small_data, 3)
-    assert np.bincount(phase.data.labels, minlength=6).tolist() == counts  # type: ignore[attr-defined]
-    assert len(phase.data.images) == sum(counts)  # type: ignore[attr-defined]
+    phase = scene(small_data, 3, method__name=method).phase()
+    assert np.bincount(phase.data.labels, minlength=6).tolist() == counts
+    assert len(phase.data.images) == sum(counts)
 
 
 def test_exemplars_come_with_their_own_images(small_data: Dataset) -> None:
-    step, phase = plan("ours", small_data, 3)
-    new = len(step.new)  # type: ignore[attr-defined]
-    images = phase.data.images.read(np.arange(new, new + 12))  # type: ignore[attr-defined]
-    assert torch.equal(images, step.memory.images)  # type: ignore[attr-defined]
+    at = scene(small_data, 3)
+    images = read_all(at.phase().data.images)
+    assert torch.equal(images[len(at.step.new) :], at.step.memory.images)
 
 
-def test_distillation_reaches_the_backbone(small_data: Dataset) -> None:
-    """With labels that agree with the student nothing but the teacher's part can move the backbone much."""
-    step, phase = plan("ours", small_data, 2)
-    model = step.model  # type: ignore[attr-defined]
-    x = torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
-    out = model.train()(x)
-    teacher = step.teacher(x)  # type: ignore[attr-defined]
-    assert not teacher.logits.requires_grad
-    labels = torch.zeros(8, dtype=torch.int64)
-    full = phase.loss(Batch(x, labels, out.logits, out.features))  # type: ignore[attr-defined]
-    half = 0.5 * torch.nn.functional.cross_entropy(out.logits, labels)
-    kd_only = full - half
-    kd_only.backward()
-    stem = model.backbone.stem[0].conv.weight.grad
-    assert stem.abs().max() > 0
+def test_exemplars_are_in_the_batches(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each epoch of task 2 shows every exemplar and every new image once, with the label it was stored with."""
+    config = checks.small_config(labels="given")
+    plain = replace(small_data, augment="none")
+    learner, stream = checks.make_learner(config, plain), checks.streams(config, plain)
+    checks.learn(learner, stream[:1])
+    memory, shown = learner.memory, list[tuple[bytes, int]]()
+
+    def tell(batch: Batch) -> None:
+        shown.extend(zip(names_of(stored_bytes(batch, learner.augment)), batch.labels.tolist(), strict=True))
+
+    watch(monkeypatch, lambda phase, model: heard(phase, tell))
+    checks.learn(learner, stream[1:2])
+    given = list(zip(names_of(memory.images), memory.labels.tolist(), strict=True))
+    new = read_all(stream[1].images)
+    given += list(zip(names_of(new), np.asarray(stream[1].labels).tolist(), strict=True))
+    assert len(set(given)) == 48
+    assert sorted(shown) == sorted(given * config.train.epochs)
 
 
-def test_the_teacher_sees_the_augmented_batch_and_is_as_wide_as_the_old_classes(small_data: Dataset) -> None:
-    step, _ = plan("ours", small_data, 3)
-    assert step.teacher(torch.zeros(2, 3, 8, 8)).logits.shape == (2, 4)  # type: ignore[attr-defined]
-    assert step.known == 4  # type: ignore[attr-defined]
+def test_eq3_of_ours_with_unequal_tasks(small_data: Dataset) -> None:
+    """alpha counts classes, not tasks: 4 old and 2 new ones make 2/3."""
+    at = scene(small_data, 2, stream__first=4)
+    batch = at.batch()
+    expected = eq3(wide(batch.logits), batch.labels.numpy(), at.teacher(batch), 2.0)
+    assert at.phase().loss(batch).item() == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("changes", DISTILLING, ids=NAMES)
+def test_distillation_reaches_the_backbone(changes: dict[str, Any], small_data: Dataset) -> None:
+    """Another teacher's word makes another gradient in the first layer, so its part is in the graph.
+
+    And the teacher itself gets none.
+    """
+    at = scene(small_data, 2, **changes)
+    model = at.learner.model
+    stem = next(model.backbone.parameters())
+    batch = seen_by(model, at.batch(labels=torch.tensor([2, 3] * 6)))  # of new classes: lwf has no others
+
+    def elsewhere(images: Tensor) -> Output:
+        out = at.step.teacher(images)
+        assert not out.logits.requires_grad
+        assert not out.features.requires_grad
+        return Output(out.logits.flip(1) * 2, out.features.flip(1))
+
+    slopes = []
+    for teacher in (at.step.teacher, elsewhere):
+        phase = next(iter(at.learner.method.plan(replace(at.step, teacher=teacher))))
+        slopes.append(gradient(phase.loss(batch), stem))
+    assert np.abs(slopes[0]).max() > 0
+    assert np.abs(slopes[0] - slopes[1]).max() > 1e-3 * np.abs(slopes[0]).max()
+    assert isinstance(at.step.teacher, Teacher)
+    assert all(not p.requires_grad and p.grad is None for p in at.step.teacher.model.parameters())
+
+
+@pytest.mark.parametrize("changes", DISTILLING, ids=NAMES)
+def test_the_teacher_sees_the_students_views(
+    changes: dict[str, Any], small_data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a real step: the very batch the student is trained on, by a student in train mode, a teacher that is not."""
+    looked: list[Tensor] = []
+    plain = Teacher.__call__
+
+    def spying(teacher: Teacher, images: Tensor) -> Output:
+        looked.append(images)
+        assert not teacher.model.training
+        assert not any(isinstance(part, nn.BatchNorm2d) for part in teacher.model.modules())  # folded in
+        return plain(teacher, images)
+
+    def tell(batch: Batch, model: Model) -> None:
+        assert model.training
+        looked.clear()
+        again = model(batch.images)  # in train mode the batch's own statistics count, so it is the same pass
+        torch.testing.assert_close(again.logits, batch.logits)
+
+    def listening(phase: Phase, model: Model) -> Phase:
+        phase = heard(phase, lambda batch: tell(batch, model))
+
+        def loss(batch: Batch) -> Tensor:
+            value = phase.loss(batch)
+            assert all(images is batch.images for images in looked)
+            counts.append(len(looked))
+            return value
+
+        return replace(phase, loss=loss)
+
+    counts: list[int] = []
+    config = checks.small_config(labels="given", **changes)
+    learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
+    checks.learn(learner, stream[:1])
+    monkeypatch.setattr(Teacher, "__call__", spying)
+    watch(monkeypatch, lambda phase, model: listening(phase, model) if phase.mode == "train" else phase)
+    checks.learn(learner, stream[1:2])
+    assert sum(counts) >= 3
+    assert max(counts) == 1
+
+
+def test_the_teacher_is_as_wide_as_the_old_classes(small_data: Dataset) -> None:
+    at = scene(small_data, 3)
+    batch = at.batch()
+    logits = at.step.teacher(batch.images).logits
+    assert logits.shape == (12, 4)
+    np.testing.assert_allclose(logits.numpy(), at.teacher(batch), atol=1e-4)
+    assert at.step.known == 4
+
+
+def test_looking_leaves_the_student_as_it_was(small_data: Dataset) -> None:
+    """Features, scores, class means: neither the mode nor batch norm's statistics nor a weight changes."""
+    at = scene(small_data, 2)
+    learner, model = at.learner, at.learner.model.train()
+    before = weights(model)
+    found = at.step.features(small_data.test)
+    np.testing.assert_allclose(
+        found, features_of(model, read_all(small_data.test), learner.augment), rtol=1e-3, atol=1e-4
+    )
+    at.step.freeze()(torch.zeros(2, 3, 8, 8))
+    learner.scores(small_data.test)
+    learner.means()
+    extract(model.frozen(), small_data.test, learner.augment, learner.runtime, mirror=True)
+    assert model.training
+    assert all(p.requires_grad for p in model.parameters())
+    assert checks.same(before, weights(model))
 
 
 def test_names() -> None:
-    assert {"finetune", "joint", "ours"} <= set(method_names())
+    assert set(METHODS) <= set(method_names())
+    assert sorted(METHODS) == ["bic", "eeil", "finetune", "icarl", "ilio", "joint", "lucir", "lwf", "ours", "wa"]
     assert all(METHODS[name].name == name for name in METHODS)
     with pytest.raises(WhorlError, match=r"unknown method 'our'; did you mean 'ours'\?"):
         method_class("our")
@@ -77,4 +205,27 @@ def test_options_are_checked() -> None:
         resolve({"method": {"name": "ours", "temprature": 3}})
     with pytest.raises(WhorlError, match=r"config method.temperature: input should be greater than 0, not -1"):
         resolve({"method": {"name": "ours", "temperature": -1}})
-    assert resolve({"method": {"name": "ours", "temperature": 3}}).method.options == {"temperature": 3.0}
+    found = resolve({"method": {"name": "ours", "temperature": 3}}).method.options
+    assert found == {"temperature": 3.0, "mirror": False}
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if METHODS[name].needs_memory])
+def test_who_rehearses_needs_a_memory(name: str) -> None:
+    config = checks.small_config(method__name=name, memory__quota=0)
+    with pytest.raises(WhorlError, match=f"{name} rehearses exemplars and cannot do without"):
+        method_class(name)().check(config, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "fitting"),
+    [
+        ("lucir", "linear", "cosine"),
+        ("wa", "cosine", "linear-nobias or linear"),
+        ("bic", "linear", "corrected"),
+        ("ilio", "linear", "means"),
+    ],
+)
+def test_heads_must_fit(name: str, head: str, fitting: str) -> None:
+    config = checks.small_config(method__name=name, net__head=head)
+    with pytest.raises(WhorlError, match=f"{name} works with net.head {fitting}, not {head}"):
+        method_class(name)().check(config, ())

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from whorl.experiment import Result
 
 STEP_KEYS = (
-    "task", "classes", "acc", "acc_plain", "acc5", "nmi", "ari", "acc_fc", "acc_nme", "label_acc", "method", "seconds",
-    "images_per_second",
+    "task", "classes", "acc", "acc_plain", "acc5", "nmi", "ari", "acc_fc", "acc_nme", "acc_ncm", "label_acc", "method",
+    "seconds", "images_per_second",
 )  # fmt: skip
 
 SUBSETS = "S1", "S2"
@@ -130,7 +130,7 @@ def document(result: Result) -> dict[str, Any]:
     return {
         "run": str(result.path),
         "config": result.config.tree(),
-        "steps": [{key: step[key] for key in STEP_KEYS} for step in result.steps],
+        "steps": [{key: step[key] for key in STEP_KEYS if key in step} for step in result.steps],
         "avg": result.summary["avg"],
         "last": result.summary["last"],
     }

@@ -86,11 +86,13 @@ def print_run(path: Path, config: Config, steps: Sequence[dict[str, Any]], summa
     )
     print(f"{about}\n{path}")
     own = list(dict.fromkeys(key for step in steps for key in step.get("method", {})))
-    table = _table(
-        "task", "classes", "acc", "plain", "top-5", "nmi", "ari", "fc", "nme", "labels", *own, "seconds", "images/s"
-    )
+    columns = {
+        "acc": "acc", "acc_plain": "plain", "acc5": "top-5", "nmi": "nmi", "ari": "ari", "acc_fc": "fc",
+        "acc_nme": "nme", "acc_ncm": "ncm", "label_acc": "labels",
+    }  # fmt: skip
+    keys = [key for key in columns if any(key in step for step in steps)]
+    table = _table("task", "classes", *[columns[key] for key in keys], *own, "seconds", "images/s")
     for step in steps:
-        keys = "acc", "acc_plain", "acc5", "nmi", "ari", "acc_fc", "acc_nme", "label_acc"
         rate = "–" if step["images_per_second"] is None else f"{step['images_per_second']:.0f}"
         numbers = [_number(step[key]) for key in keys] + [_number(step.get("method", {}).get(key)) for key in own]
         table.add_row(str(step["task"]), str(step["classes"]), *numbers, f"{step['seconds']:.1f}", rate)

@@ -14,22 +14,26 @@ from whorl.seeds import generator
 from whorl.types import ImageSource, IntArray
 
 
-class Copies:
-    """All images in one kind of copy, then all in the next.
+def kinds(augment: Augment) -> list[tuple[int, bool, bool]]:
+    """The copies of an image, as (colour, cropped, mirrored).
 
     Small images come as {itself, brightness, contrast} × {itself, crop} × {itself, mirrored}: twelve copies, or six
     where a mirrored image is another class. Photos (``resized_crop``) come as {itself, mirrored}, each with brightness
-    and contrast at even odds, and either cropped or resized.
+    and contrast at even odds, and either cropped or resized. Without augmentation there is the image alone.
     """
+    photos, none = augment.view == "resized_crop", augment.view == "none"
+    colours, crops = range(1 if photos or none else 3), (False,) if photos or none else (False, True)
+    return list(itertools.product(colours, crops, (False, True) if augment.mirrors else (False,)))
+
+
+class Copies:
+    """All images in one kind of copy, then all in the next."""
 
     def __init__(self, source: ImageSource, augment: Augment, seed: int) -> None:
         self.source, self.size = source, augment.size
         self.resident = source.resident
         self._photos = augment.view == "resized_crop"
-        flips = (False, True) if augment.mirrors else (False,)
-        self._kinds = list(itertools.product(range(1 if self._photos else 3), (False, True), flips))
-        if self._photos:
-            self._kinds = [(0, False, flip) for flip in flips]
+        self._kinds = kinds(augment)
         self._draws = torch.rand(len(self), 6, generator=generator(seed, "copies"))
 
     @property

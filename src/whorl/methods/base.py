@@ -149,6 +149,7 @@ class Load:
     classes: int
     new: int
     replayed: int
+    augment: Augment
 
     @property
     def balanced(self) -> int:

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from whorl.config import TrainConfig, Tree, merge
-from whorl.data.copies import Copies
+from whorl.data.copies import Copies, kinds
 from whorl.memory.select import SELECTORS, exemplars
 from whorl.methods.base import Batch, Load, Look, Loss, Method, Phase, Samples, Setting, Step
 from whorl.methods.losses import cross_distillation, cross_entropy, headwise_distillation
@@ -71,6 +71,8 @@ class Eeil(Method):
         noise = (lambda epoch, images: self.noise / images / (1 + done + epoch) ** 0.55) if self.noise else None
         if step.augment.view == "none":
             return replace(phase, noise=noise)
+        if done and step.augment.view == "resized_crop":
+            return replace(phase, noise=noise, augment=step.augment.plain())  # the authors' ImageNet has none here
         if self.profile == "light":
             return replace(phase, noise=noise, augment=step.augment.jittered())
         copies = Copies(phase.data.images, step.augment, step.seed)
@@ -78,9 +80,10 @@ class Eeil(Method):
         return replace(phase, noise=noise, data=data, augment=step.augment.plain())
 
     def passes(self, train: TrainConfig, load: Load) -> int:
-        """Both phases, with twelve copies of each image where they are stored."""
+        """Both phases, with all copies of each image where copies are learned from."""
         balanced = self.balanced_epochs * load.balanced if load.task > 1 else 0
-        return (super().passes(train, load) + balanced) * (12 if self.profile == "twelve" else 1)
+        copies = len(kinds(load.augment)) if self.profile == "twelve" else 1
+        return (super().passes(train, load) + balanced) * copies
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:

@@ -50,12 +50,12 @@ class Lucir(Method):
         forget = self.less_forget * math.sqrt(known / new)
 
         def loss(batch: Batch) -> Tensor:
-            return (
-                cross_entropy(batch.logits, batch.labels)
-                + forget * less_forget(batch.features, step.teacher(batch.images).features)
-                + self.ranking
-                * margin_ranking(head.cosines(batch.features), batch.labels, known, self.negatives, self.margin)
-            )
+            total = cross_entropy(batch.logits, batch.labels)
+            total = total + forget * less_forget(batch.features, step.teacher(batch.images).features)
+            if self.ranking == 0:
+                return total
+            cosines = head.cosines(batch.features)
+            return total + self.ranking * margin_ranking(cosines, batch.labels, known, self.negatives, self.margin)
 
         def hold(_: Batch) -> None:
             """Put the old rows back: neither a gradient, nor its momentum, nor decay may move them."""
@@ -76,7 +76,7 @@ class Lucir(Method):
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
         """The authors' schedules."""
-        own: Tree = {"method": {"mirror": True, "less_forget": 10.0 if setting.imagenet else 5.0}}
+        own: Tree = {"method": {"mirror": not setting.imagenet, "less_forget": 10.0 if setting.imagenet else 5.0}}
         if setting.recipe == "paper":
             epochs, milestones, decay = (90, [30, 60], 1e-4) if setting.imagenet else (160, [80, 120], 5e-4)
             own["train"] = {"first_epochs": epochs, "epochs": epochs, "batch": 128}

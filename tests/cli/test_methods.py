@@ -1,0 +1,98 @@
+"""``whorl methods``, third parties' methods, and configs that do not suit a method."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_cli import ENV, SMALL, whorl
+
+from whorl.methods import METHODS
+
+REPLAY = '''
+"""Rehearsal."""
+from whorl.methods.base import Method
+from whorl.methods.losses import cross_entropy
+
+
+class Replay(Method):
+    """Cross-entropy on the new images and the exemplars."""
+
+    name = "replay"
+    weight: float = 1.0
+    """Of the loss."""
+
+    def plan(self, step):
+        data = step.new + step.exemplars
+        return [step.phase("train", data, lambda b: self.weight * cross_entropy(b.logits, b.labels))]
+'''
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package as pip leaves it: a module, and metadata with an entry point. One more is broken."""
+    site = tmp_path / "site"
+    about = site / "stranger-1.0.dist-info"
+    about.mkdir(parents=True)
+    (site / "stranger.py").write_text(REPLAY)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[whorl.methods]\nreplay = stranger:Replay\nbroken = stranger:Missing\n")
+    monkeypatch.setitem(ENV, "PYTHONPATH", str(site))
+
+
+def test_every_method_is_listed(tmp_path: Path) -> None:
+    lines = whorl("methods", cwd=tmp_path).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == sorted(METHODS)
+    assert "lucir     Cross-entropy on scaled cosines" in "\n".join(lines)
+
+
+def test_options_come_with_their_defaults(tmp_path: Path) -> None:
+    lines = whorl("methods", "wa", cwd=tmp_path).stdout.splitlines()
+    assert "  --set method.norm=2   The norm of a row: 2 as in most code, 1 as in the authors'." in lines
+    assert "  --set method.clip=true   Clip the head's weights to zero or above after each update." in lines
+    document = json.loads(whorl("methods", "icarl", "--json", cwd=tmp_path).stdout)
+    assert (document["classifier"], document["exemplars"]) == ("nme", True)
+    assert {o["name"]: o["default"] for o in document["options"]}["mirror"] == "true"
+
+
+@pytest.mark.usefixtures("package")
+def test_a_stranger_s_method_shows_up_and_runs(tmp_path: Path) -> None:
+    listed = {line.split()[0]: line for line in whorl("methods", cwd=tmp_path).stdout.splitlines()}
+    assert listed["replay"].endswith("Cross-entropy on the new images and the exemplars.")
+    assert "cannot be loaded" in listed["broken"]
+    assert "--set method.weight=1.0   Of the loss." in whorl("methods", "replay", cwd=tmp_path).stdout
+    done = whorl(*SMALL, "--method", "replay", "--set", "method.weight=0.5", "--json", cwd=tmp_path)
+    document = json.loads(done.stdout)
+    assert document["config"]["method"] == {"name": "replay", "mirror": False, "weight": 0.5}
+    assert [step["task"] for step in document["steps"]] == [1, 2, 3]
+    wrong = whorl(*SMALL, "--method", "replai", cwd=tmp_path, code=2)
+    assert wrong.stderr == "whorl: unknown method 'replai'; did you mean 'replay'?\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--method", "icarl", "--quota", "0"], "icarl rehearses exemplars and cannot do without; set --quota to 1"),
+        (["--method", "ours", "--quota", "0"], "ours rehearses exemplars and cannot do without; set --quota to 1"),
+        (["--method", "lucir", "--set", "method.negatives=3"], "lower it with --set method.negatives=2"),
+        (["--method", "lucir", "--set", "net.head=linear"], "lucir works with net.head cosine, not linear"),
+        (["--method", "bic", "--quota", "9"], "bic holds out one in 10 exemplars of a class, and --quota 9 is too few"),
+        (["--method", "bic", "--memory", "total", "--quota", "59"], "raise it to 60 or hold out more"),
+        (["--method", "ilio"], "ilio sees each new image once, so --epochs does not apply"),
+        (["--method", "lwf", "--set", "method.variant=eq4"], "unknown method.variant value 'eq4'; did you mean 'eq3'?"),
+    ],
+)  # fmt: skip
+def test_what_does_not_suit_a_method_is_one_line(words: list[str], line: str, tmp_path: Path) -> None:
+    stderr = whorl(*SMALL, *words, cwd=tmp_path, code=2).stderr
+    assert line in stderr
+    assert stderr.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_a_method_reports_is_in_the_table_and_in_json(tmp_path: Path) -> None:
+    steps = json.loads(whorl(*SMALL, "--method", "wa", "--json", cwd=tmp_path).stdout)["steps"]
+    assert [list(step["method"]) for step in steps] == [[], ["gamma"], ["gamma"]]
+    header, *rows = whorl(*SMALL, "--method", "wa", cwd=tmp_path).stdout.splitlines()[2:6]
+    place = header.split().index("gamma")
+    assert [row.split()[place] for row in rows] == ["–", *(f"{step['method']['gamma']:.3f}" for step in steps[1:])]

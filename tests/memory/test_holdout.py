@@ -1,0 +1,103 @@
+"""Held-out exemplars by brute force: who is set aside, and where in the ranks they stand."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from whorl.memory import Memory
+from whorl.memory.holdout import hold_out, is_held_out, weave
+from whorl.types import IntArray
+
+
+@pytest.mark.parametrize("quota", [1, 4, 20, 23, 200])
+@pytest.mark.parametrize("every", [2, 3, 10])
+def test_so_many_of_each_class_as_have_a_place(quota: int, every: int) -> None:
+    """A place is one of every ``every`` among the exemplars a class will have, which a small class has fewer of."""
+    rng = np.random.default_rng(0)
+    labels = rng.permutation(np.repeat([4, 5, 6, 9], [60, 25, 9, 1]))
+    held = hold_out(labels, quota, every, seed=1)
+    assert held.dtype == np.int64
+    assert held.tolist() == sorted(set(held.tolist()))
+    for label, size in ((4, 60), (5, 25), (6, 9), (9, 1)):
+        places = sum(rank % every == every - 1 for rank in range(min(quota, size)))
+        assert np.count_nonzero(labels[held] == label) == places
+
+
+def test_who_is_held_out_is_drawn_class_by_class() -> None:
+    """By the seed, evenly over a class's samples, and whatever other classes there are."""
+    labels = np.arange(60) % 3
+    held = hold_out(labels, 20, 4, seed=7)
+    assert np.array_equal(held, hold_out(labels, 20, 4, seed=7))
+    assert not np.array_equal(held, hold_out(labels, 20, 4, seed=8))
+    alone = hold_out(np.where(labels == 1, 1, 9), 20, 4, seed=7)
+    assert np.array_equal(alone[np.isin(alone, np.flatnonzero(labels == 1))], held[labels[held] == 1])
+    assert len({tuple((held[labels[held] == label] // 3).tolist()) for label in range(3)}) == 3
+    drawn = np.concatenate([hold_out(labels, 20, 4, seed) for seed in range(400)])
+    counts = np.bincount(drawn, minlength=60)  # five of twenty, 400 times: 100 each
+    assert np.all(np.abs(counts - 100) < 5 * np.sqrt(400 * 0.25 * 0.75))
+
+
+def test_none_of_no_samples() -> None:
+    assert hold_out(np.empty(0, dtype=np.int64), 20, 10, seed=0).tolist() == []
+    assert hold_out(np.zeros(9, dtype=np.int64), 20, 10, seed=0).tolist() == []
+
+
+def woven(trained: list[int], held: list[int], every: int) -> list[int]:
+    """Rank by rank, until the one whose turn it is has run out."""
+    out: list[int] = []
+    for rank in itertools.count(1):
+        queue = held if rank % every == 0 else trained
+        if not queue:
+            return out
+        out.append(queue[0])
+        trained, held = (trained, held[1:]) if rank % every == 0 else (trained[1:], held)
+
+
+@pytest.mark.parametrize("every", [2, 3, 10])
+def test_weave(every: int) -> None:
+    for trained, held in itertools.product(range(0, 25), range(0, 6)):
+        ordinary, special = list(range(trained)), list(range(100, 100 + held))
+        found = weave(np.array(ordinary, dtype=np.int64), np.array(special, dtype=np.int64), every)
+        assert found.dtype == np.int64
+        assert found.tolist() == woven(ordinary, special, every)
+        for rank, one in enumerate(found, 1):
+            assert (one >= 100) == (rank % every == 0)
+
+
+def test_weave_by_hand() -> None:
+    found = weave(np.array([1, 2, 3, 4, 5, 6]), np.array([71, 72]), 3)
+    assert found.tolist() == [1, 2, 71, 3, 4, 72, 5, 6]
+    assert weave(np.array([1, 2, 3]), np.array([71, 72]), 3).tolist() == [1, 2, 71, 3]
+    assert weave(np.array([1, 2, 3]), np.array([], dtype=np.int64), 3).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("every", [2, 3, 10])
+def test_every_kth_rank_is_held_out(every: int) -> None:
+    ranks = np.random.default_rng(0).integers(0, 40, 80)
+    expected = [position for position, rank in enumerate(ranks) if (rank + 1) % every == 0]
+    assert is_held_out(ranks, every).tolist() == expected
+
+
+@pytest.mark.parametrize(("policy_quota", "left"), [(24, 12), (12, 6), (10, 5), (6, 3)])
+def test_every_prefix_has_its_share(policy_quota: int, left: int) -> None:
+    """What a total memory trims away takes held-out and other exemplars alike."""
+    every = 3
+    names = weave(np.arange(20), np.arange(100, 110), every)
+
+    def images(which: IntArray) -> torch.Tensor:
+        out = torch.zeros(len(which), 2, 2, 3, dtype=torch.uint8)
+        out[:, 0, 0, 0] = torch.from_numpy(which)
+        return out
+
+    memory = Memory("total", policy_quota)
+    for task, label in ((1, 0), (2, 1)):
+        memory = memory.add(images(names), np.full(len(names), label), task)
+    assert np.bincount(memory.labels).tolist() == [left, left]
+    held = is_held_out(memory.ranks, every)
+    stored = memory.images[:, 0, 0, 0].numpy()
+    assert np.array_equal(np.flatnonzero(stored >= 100), held)
+    assert np.bincount(memory.labels[held], minlength=2).tolist() == [left // every] * 2
