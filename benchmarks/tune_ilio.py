@@ -46,7 +46,7 @@ def main() -> None:
     print(f"after task 1: {first.steps[0]['acc_fc']:.3f}\nblock  rate   fc     nme    ncm", flush=True)
     stream, truth = class_incremental(data, (10, 10), config.stream.order, labels_given=True)
     state = Run.at(given.out, config).load_task(1)
-    augment = Augment(data.augment, data.input_size, data.mean, data.std)
+    augment = Augment.of(data)
     for block in BLOCKS:
         for rate in RATES:
             tried = resolve({**asked, "method": {"name": "ilio", "block": block, "lr": rate}})

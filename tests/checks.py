@@ -36,7 +36,6 @@ from whorl.runs.store import Run
 from whorl.runtime import Runtime
 from whorl.types import granted
 
-
 OWN: dict[str, Tree] = {
     "bic": {"method": {"every": 2, "correction_epochs": 2}},
     "eeil": {"method": {"balanced_epochs": 2}},
@@ -71,7 +70,7 @@ def streams(config: Config, data: Dataset) -> Stream:
 
 
 def make_learner(config: Config, data: Dataset) -> Learner:
-    return Learner(config, Augment(data.augment, data.input_size, data.mean, data.std), Runtime())
+    return Learner(config, Augment.of(data, config.train.augment), Runtime())
 
 
 def learn(learner: Learner, stream: Stream) -> None:

@@ -62,15 +62,29 @@ def scene(data: Dataset, task: int, **changes: Any) -> Scene:
     config = checks.small_config(labels="given", **changes)
     learner, stream = checks.make_learner(config, data), checks.streams(config, data)
     checks.learn(learner, stream[: task - 1])
+    return stop_before(learner, stream, task)
+
+
+def stop_before(learner: Learner, stream: Stream, task: int) -> Scene:
+    """The learner, which has learned all earlier ones, before the first phase of ``task``."""
     old = copy.deepcopy(learner.model).eval()
     return Scene(learner, stream, begin(learner, stream[task - 1]), old)
 
 
 def begin(learner: Learner, task: Task) -> Step:
-    """The step as the learner hands it to its method."""
+    """The step as the learner hands it to its method, and the model as the method wants it before the first phase."""
     samples = Samples(task.images, granted(task.labels))
     learner.model.grow(task.classes)
-    return learner._step(task, samples, learner._hold_out(task, samples.labels))
+    step = learner._step(task, samples, learner._hold_out(task, samples.labels))
+    learner.method.prepare(step)
+    return step
+
+
+def grown(model: Model, n: int) -> Model:
+    """A copy with ``n`` more classes, as the seed draws them."""
+    copied = copy.deepcopy(model)
+    copied.grow(n)
+    return copied
 
 
 def seen_by(model: Model, batch: Batch) -> Batch:

@@ -65,7 +65,6 @@ VARIANTS = [
     ),
     pytest.param({"method__name": "wa", "method__reinit": True, "net__head": "linear"}, id="wa-reinit-bias"),
     pytest.param({"method__name": "bic", "memory__policy": "total", "memory__quota": 24}, id="bic-total"),
-    pytest.param({"method__name": "bic", "memory__reading": "recluster"}, id="bic-recluster"),
     pytest.param({"method__name": "ilio", "method__strict": True, "memory__reading": "reuse"}, id="ilio-strict"),
 ]
 

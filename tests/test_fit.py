@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Generator
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from scipy.stats import kstest
+from torch.nn.utils import parameters_to_vector
 
+import checks
 from whorl.config import OptimConfig
 from whorl.data.augment import Augment
 from whorl.data.source import ArraySource
 from whorl.errors import WhorlError
 from whorl.fit import Epoch, fit
-from whorl.methods.base import Phase, Samples
+from whorl.methods.base import Batch, Phase, Samples
 from whorl.methods.losses import cross_entropy
+from whorl.nets.heads import CorrectedHead
 from whorl.nets.model import Model, weights
 from whorl.reporter import Silent
 from whorl.runtime import Runtime, find_device, threads_for
 from whorl.seeds import derive, generator
+from whorl.types import IntArray
 
 AUGMENT = Augment("none", 8, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
@@ -143,3 +151,190 @@ def test_seeds_are_a_function_of_their_purpose() -> None:
     }
     assert len(found) == 5
     assert all(0 <= seed < 2**63 for seed in found)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_only_the_named_parameters_learn(finished: bool) -> None:
+    """The others get no gradient, do not decay, and may learn again as soon as the phase is over or given up."""
+    net = model()
+    before = weights(net)
+    frozen = next(net.backbone.parameters()).requires_grad_(False)  # was not learning to begin with
+    states: list[set[str]] = []
+
+    def loss(batch: Batch) -> torch.Tensor:
+        states.append({name for name, p in net.named_parameters() if p.requires_grad})
+        return cross_entropy(batch.logits, batch.labels)
+
+    what = replace(phase(n=32, epochs=3), trains=list(net.head.parameters()), mode="eval", loss=loss)
+    epochs = fit(what, net, AUGMENT, Runtime(), 5, (2, 0), Silent())
+    learning = {"head.weight", "head.bias"}
+    assert set(next(epochs).momenta) == learning
+    assert next(epochs).epoch == 1
+    if finished:
+        assert len(list(epochs)) == 1
+    else:
+        assert not next(net.backbone.blocks.parameters()).requires_grad
+        assert isinstance(epochs, Generator)
+        epochs.close()  # as after an interrupt
+    assert states == [learning] * (6 if finished else 4)
+    assert all(p.grad is None for name, p in net.named_parameters() if name not in learning)
+    assert {name for name, value in weights(net).items() if not torch.equal(value, before[name])} == learning
+    assert not frozen.requires_grad
+    assert all(p.requires_grad for p in net.parameters() if p is not frozen)
+
+
+def test_named_parameters_learn_though_they_usually_do_not() -> None:
+    """The scalars of a corrected head: switched on for the phase, and off again when it is over."""
+    net = Model("tiny", "corrected", True, 0)
+    net.grow(3)
+    head = net.head
+    assert isinstance(head, CorrectedHead)
+    what = replace(phase(epochs=1), trains=(head.beta, head.gamma), mode="eval")
+    list(fit(what, net, AUGMENT, Runtime(), 5, (2, 0), Silent()))
+    assert (head.beta.item(), head.gamma.item()) != (1, 0)
+    assert not head.beta.requires_grad
+    assert head.weight.requires_grad
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_eval_mode_keeps_the_running_statistics(mode: Literal["train", "eval"]) -> None:
+    """And uses them: what the loss sees is what the model gives in eval mode. Weights learn in either mode."""
+    net = model()
+    before = weights(net)
+    agreed: list[bool] = []
+
+    def loss(batch: Batch) -> torch.Tensor:
+        assert net.training == (mode == "train")
+        with torch.no_grad():
+            agreed.append(torch.allclose(copy.deepcopy(net).eval()(batch.images).logits, batch.logits, atol=1e-5))
+        return cross_entropy(batch.logits, batch.labels)
+
+    list(fit(replace(phase(n=32, epochs=1), mode=mode, loss=loss), net, AUGMENT, Runtime(), 5, (2, 0), Silent()))
+    after = weights(net)
+    statistics = [name for name in before if "running" in name or "num_batches" in name]
+    assert len(statistics) > 6
+    for name in statistics:
+        assert torch.equal(before[name], after[name]) == (mode == "eval")
+    assert agreed == [mode == "eval"] * 2
+    assert not torch.equal(before["head.weight"], after["head.weight"])
+
+
+def test_batches_of_ones_own() -> None:
+    """The phase's plan is followed as it stands, drawn anew for each epoch, and the batch knows its place."""
+    plans: list[list[list[int]]] = []
+    seen: list[tuple[int, list[int]]] = []
+    base = phase(n=12, epochs=2)
+    labels = np.arange(12) % 3
+
+    def batches(draws: torch.Generator) -> list[IntArray]:
+        order = torch.randperm(12, generator=draws).numpy()
+        plans.append([order[:3].tolist(), order[:3].tolist(), order[3:10].tolist()])
+        return [order[:3], order[:3], order[3:10]]
+
+    def loss(batch: Batch) -> torch.Tensor:
+        seen.append((batch.number, batch.labels.tolist()))
+        return cross_entropy(batch.logits, batch.labels)
+
+    _, epochs = train(replace(base, batches=batches, loss=loss))
+    assert plans[0] != plans[1]
+    expected = [(number, labels[index].tolist()) for plan in plans for number, index in enumerate(plan)]
+    assert seen == expected
+    assert [epoch.images for epoch in epochs] == [13, 13]
+    order = torch.randperm(12, generator=generator(5, "shuffle", 2, 0, 1)).tolist()
+    assert plans[1][0] == order[:3]
+
+
+def test_gradient_noise() -> None:
+    """Where the loss has no slope and the rate is one, what each epoch changes is its noise, of the size asked for."""
+    asked: list[tuple[int, int]] = []
+
+    def deviation(epoch: int, images: int) -> float:
+        asked.append((epoch, images))
+        return 0.05 / (1 + epoch)
+
+    optim = OptimConfig(lr=1.0, momentum=0.0, schedule="constant")
+    what = replace(phase(batch=64), optim=optim, noise=deviation, loss=lambda batch: batch.logits.sum() * 0)
+    net = model()
+    states = [parameters_to_vector(net.parameters()).detach()]
+    for _ in fit(what, net, AUGMENT, Runtime(), 5, (2, 0), Silent()):
+        states.append(parameters_to_vector(net.parameters()).detach())
+    assert asked == [(0, 33), (1, 33)]
+    first, second = ((states[i + 1] - states[i]).numpy() / (0.05 / (1 + i)) for i in range(2))
+    for found in (first, second):
+        assert kstest(found, "norm").pvalue > 1e-3  # of every parameter: none is left out, none has more
+        assert found.std() == pytest.approx(1, abs=4 / np.sqrt(2 * len(found)))
+    assert abs(np.corrcoef(first, second)[0, 1]) < 4 / np.sqrt(len(first))  # drawn anew
+
+
+def test_noise_is_drawn_from_the_seed_alone() -> None:
+    """The same bits again and when resumed; and of the size nothing, it changes nothing else that is drawn."""
+    quiet = replace(phase(epochs=2), augment=replace(AUGMENT, view="crop_flip"))
+    what = replace(quiet, noise=lambda epoch, images: 0.01)
+    (one, halts), (two, _) = train(what), train(what)
+    assert checks.same(weights(one), weights(two))
+    resumed, _ = train(replace(what, epochs=1))
+    runtime = Runtime(channels_last=False)
+    again = fit(what, resumed, AUGMENT, runtime, 5, (2, 0), Silent(), start=1, momenta=halts[0].momenta)
+    assert [epoch.epoch for epoch in again] == [1]
+    assert checks.same(weights(resumed), weights(one))
+    silent, _ = train(replace(what, noise=lambda epoch, images: 0.0))
+    assert checks.same(weights(silent), weights(train(quiet)[0]))
+    assert not checks.same(weights(one), weights(silent))
+
+
+def test_after_is_called_behind_each_update() -> None:
+    """With the batch of the update; what it does to a parameter stays, also for the momentum of others."""
+    base = phase(epochs=1)
+    told: list[tuple[int, float]] = []
+    losses: list[Batch] = []
+    net = model()
+    start = net.head.weight.detach().clone()
+
+    def loss(batch: Batch) -> torch.Tensor:
+        losses.append(batch)
+        return cross_entropy(batch.logits, batch.labels)
+
+    def after(batch: Batch) -> None:
+        assert batch is losses[-1]
+        told.append((batch.number, (net.head.weight - start).abs().max().item()))
+        with torch.no_grad():
+            net.head.weight.copy_(start)
+
+    list(fit(replace(base, loss=loss, after=after), net, AUGMENT, Runtime(), 5, (2, 0), Silent()))
+    assert [number for number, _ in told] == [0, 1]
+    assert all(moved > 0 for _, moved in told)
+    assert torch.equal(net.head.weight, start)
+
+
+def test_a_phase_may_bring_its_own_views() -> None:
+    """Those take the place of the learner's."""
+    base = phase(n=40, epochs=1)
+    own = Augment("none", 8, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    lowest: list[float] = []
+
+    def loss(batch: Batch) -> torch.Tensor:
+        lowest.append(batch.images.min().item())
+        return cross_entropy(batch.logits, batch.labels)
+
+    train(replace(base, loss=loss))
+    assert lowest[0] < -1.9  # (0 - 0.5) / 0.25
+    lowest.clear()
+    train(replace(base, loss=loss, augment=own))
+    assert min(lowest) >= 0
+
+
+def test_a_single_image_is_enough_where_batch_norm_does_not_learn() -> None:
+    """In eval mode the last batch of one image counts, and so does a set of one; in train mode neither can."""
+    assert [epoch.images for epoch in train(replace(phase(), mode="eval"))[1]] == [33, 33]
+    assert [epoch.images for epoch in train(phase())[1]] == [32, 32]
+    assert train(replace(phase(n=1, epochs=1), mode="eval"))[1][0].images == 1
+    with pytest.raises(WhorlError, match="a single image to learn from"):
+        train(phase(n=1, epochs=1))
+
+
+@pytest.mark.parametrize("key", ["optim.lr", "method.balanced_lr"])
+def test_divergence_names_the_rate(key: str) -> None:
+    """The option that set it, and a quarter of what it was."""
+    what = replace(phase(epochs=1), rate_key=key, loss=lambda batch: batch.logits.sum() * float("nan"))
+    with pytest.raises(WhorlError, match=f"in phase 'test', epoch 1: .* --set {key}=0.0125"):
+        train(what)

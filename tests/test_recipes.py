@@ -25,6 +25,8 @@ class Row:
     gamma: float = 0.1
     asked: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    mirror: bool = False
+    """Whether mirrored exemplars count in the class means."""
     by_task: bool = False
     """Whether the decay is divided by the task's number."""
 
@@ -45,20 +47,21 @@ TABLE = [
     Row("lwf", "cifar100", (200, (60, 120, 160), 5e-4), (250, (60, 120, 180, 220), 2e-4),
         asked={"variant": "local_ce"}, options={"weight": 3, "temperature": 2}),
     Row("lwf", "cifar100", OURS, OURS, asked={"variant": "eq3"}),
-    Row("icarl", "cifar100", SIGMOID, SIGMOID, 2.0, gamma=0.2, options={"loss": "bce", "width": 100, "mirror": True}),
+    Row("icarl", "cifar100", SIGMOID, SIGMOID, 2.0, gamma=0.2, options={"loss": "bce", "width": 100}, mirror=True),
     Row("icarl", "imagenet100", SIGMOID_LARGE, SIGMOID_LARGE, 2.0, gamma=0.2,
-        options={"width": 100, "mirror": False}),
-    Row("icarl", "imagenet", SIGMOID_LARGE, SIGMOID_LARGE, 2.0, gamma=0.2, options={"width": 1000, "mirror": False}),
+        options={"width": 100}),
+    Row("icarl", "imagenet", SIGMOID_LARGE, SIGMOID_LARGE, 2.0, gamma=0.2, options={"width": 1000}),
     Row("icarl", "cifar100", (200, (60, 120, 170), 5e-4), (170, (80, 120), 2e-4), asked={"loss": "ce_kd"},
-        options={"temperature": 2, "mirror": True}),
+        options={"temperature": 2}, mirror=True),
     Row("eeil", "cifar100", (100, (25, 50, 75), 1e-4), (40, (10, 20, 30), 1e-4),
         options={"profile": "twelve", "balanced_epochs": 30, "balanced_lr": 0.01, "noise": 0, "loss": "heads"}),
     Row("eeil", "imagenet", (60, (15, 30, 45), 1e-4), (40, (10, 20, 30), 1e-4), options={"profile": "twelve"}),
     Row("eeil", "cifar100", (90, (50, 60), 1e-4), (60, (40, 50), 1e-4), asked={"profile": "light"},
         options={"balanced_epochs": 30, "balanced_lr": 0.01}),
     Row("lucir", "cifar100", (160, (80, 120), 5e-4), (160, (80, 120), 5e-4),
-        options={"less_forget": 5, "margin": 0.5, "negatives": 2, "ranking": 1, "imprint": True, "mirror": True}),
-    Row("lucir", "imagenet100", (90, (30, 60), 1e-4), (90, (30, 60), 1e-4), options={"less_forget": 10}),
+        options={"less_forget": 5, "margin": 0.5, "negatives": 2, "ranking": 1, "imprint": True}, mirror=True),
+    Row("lucir", "imagenet100", (90, (30, 60), 1e-4), (90, (30, 60), 1e-4),
+        options={"less_forget": 10}),
     Row("lucir", "imagenet", (90, (30, 60), 1e-4), (90, (30, 60), 1e-4), options={"less_forget": 10}),
     Row("wa", "cifar100", (170, (60, 100, 140), 2e-4), (170, (60, 100, 140), 2e-4),
         options={"norm": 2, "clip": True, "reinit": False, "temperature": 2}),
@@ -107,6 +110,7 @@ def test_paper(row: Row) -> None:
         at = optim.at(task)
         assert at.milestones == milestones
         assert at.weight_decay == pytest.approx(decay / (task if row.by_task else 1), rel=1e-12)
+    assert config.memory.mirror == row.mirror
     options = config.method.options
     assert {name: options[name] for name in row.options} == row.options
     assert {name: options[name] for name in row.asked} == row.asked
@@ -155,17 +159,31 @@ def test_what_a_user_sets_wins() -> None:
     asked = {
         "data": {"name": "cifar100"},
         "recipe": "paper",
-        "method": {"name": "icarl", "width": 50, "mirror": False},
+        "method": {"name": "icarl", "width": 50},
+        "memory": {"mirror": False},
         "optim": {"lr": 0.7, "milestones": [3]},
         "train": {"epochs": 5},
         "classifier": "fc",
         "net": {"final_relu": True},
     }
     config = resolve(asked)
-    assert (config.method.options["width"], config.method.options["mirror"]) == (50, False)
+    assert (config.method.options["width"], config.memory.mirror) == (50, False)
     assert (config.optim.lr, config.optim.milestones, config.optim.weight_decay) == (0.7, (3,), 2e-5)
     assert (config.train.epochs, config.train.first_epochs) == (5, 70)
     assert (config.classifier, config.net.final_relu) == ("fc", True)
+
+
+def test_what_a_user_sets_holds_for_the_first_task_too() -> None:
+    """The method's own values for task 1 give way, each to the key that was set."""
+    tree = {"data": {"name": "cifar100"}, "recipe": "paper", "method": {"name": "icarl", "loss": "ce_kd"}}
+    usual = resolve(tree).optim.at(1)
+    assert (usual.milestones, usual.weight_decay) == ((60, 120, 170), 5e-4)
+    steps = resolve({**tree, "optim": {"milestones": [3]}}).optim
+    assert (steps.at(1).milestones, steps.at(1).weight_decay) == ((3,), 5e-4)
+    decay = resolve({**tree, "optim": {"weight_decay": 0.0}}).optim
+    assert (decay.at(1).milestones, decay.at(1).weight_decay, decay.at(2).weight_decay) == ((60, 120, 170), 0, 0)
+    both = resolve({**tree, "optim": {"weight_decay": 0.1, "first_weight_decay": 0.2}}).optim
+    assert (both.at(1).weight_decay, both.at(2).weight_decay) == (0.2, 0.1)
 
 
 def test_the_optimiser_of_a_task() -> None:

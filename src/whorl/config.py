@@ -116,6 +116,8 @@ class MemoryConfig(Section):
     quota: int = Field(20, ge=0)
     select: str = "herding"
     reading: Literal["aligned", "reuse", "recluster"] = "aligned"
+    mirror: bool = False
+    """Whether mirrored exemplars count in the class means; ignored for data whose mirror images are other classes."""
 
 
 class MethodConfig(Section):
@@ -223,7 +225,9 @@ def _explain(error: ValidationError, section: type[BaseModel], within: str) -> W
         above = name.rpartition(".")[0]
         return unknown("config key", name, [f"{above}.{key}" if above else key for key in section.model_fields])
     if first["type"] == "literal_error":
-        return unknown(f"{name} value", str(first["input"]), re.findall(r"'(.*?)'", first["ctx"]["expected"]))
+        return unknown(
+            f"{name} value", str(first["input"]), re.split(r", | or ", first["ctx"]["expected"].replace("'", ""))
+        )
     if first["type"] == "value_error":
         return WhorlError(f"config {name}: {first['ctx']['error']}")
     message = first["msg"][0].lower() + first["msg"][1:]

@@ -66,6 +66,8 @@ class Learner:
         self.frozen = self.model.frozen()
         self.memory = Memory(config.memory.policy, config.memory.quota)
         self.learned: list[Samples] = []
+        self.sizes: list[int] = []
+        """How many classes each task brought."""
         self.settled: dict[str, float] = {}
         """What the method had to report of the last step."""
         self.method = method_of(config)
@@ -93,11 +95,14 @@ class Learner:
         self.runtime.place(self.model)
         samples, held = Samples(task.images, labels), self._hold_out(task, labels)
         step = self._step(task, samples, held)
+        if resume is None:
+            self.method.prepare(step)
         yield from self._train(step, samples, ticker, resume)
         self.settled = self.method.settle(step)
         self.frozen = self.model.frozen()
         self._remember(task, samples, held)
         self.learned.append(samples)
+        self.sizes.append(task.classes)
 
     def scores(self, images: ImageSource) -> dict[str, FloatArray | None]:
         """Scores [n, classes] by each classifier.
@@ -118,7 +123,7 @@ class Learner:
     def means(self) -> FloatArray:
         """The class means of the exemplars as the current model sees them."""
         seen, labels = [self.features(self.memory.source)], self.memory.labels
-        if self.method.mirror and self.augment.mirrors:
+        if self.config.memory.mirror and self.augment.mirrors:
             seen.append(extract(self.frozen, self.memory.source, self.augment, self.runtime, mirror=True))
         return class_means(np.concatenate(seen), np.tile(labels, len(seen)), self.known)
 
@@ -133,21 +138,23 @@ class Learner:
         self.runtime.place(self.model)
         self.frozen = self.model.frozen()
         self.memory = Memory.from_state(self.memory.policy, self.memory.quota, state.memory)
-        self.learned = [Samples(task.images, labels.numpy()) for task, labels in zip(tasks, state.labels, strict=True)]
+        pairs = list(zip(tasks, state.labels, strict=True))
+        self.learned = [Samples(task.images, labels.numpy()) for task, labels in pairs]
+        self.sizes = [task.classes for task, _ in pairs]
 
     def _hold_out(self, task: Task, labels: IntArray) -> IntArray:
         """Which of the new samples are kept for validation: as many of a class as the old classes have."""
-        if not self.method.held_out:
+        if not self.method.hold_out_every:
             return np.empty(0, dtype=np.int64)
         quota = self.memory.per_class(self.known or task.classes)
-        return hold_out(labels, quota, self.method.held_out, derive(self.config.seed, "hold out", task.index))
+        return hold_out(labels, quota, self.method.hold_out_every, derive(self.config.seed, "hold out", task.index))
 
     def _step(self, task: Task, samples: Samples, held: IntArray) -> Step:
-        every, kept = self.method.held_out, Samples(self.memory.source, self.memory.labels)
+        every, kept = self.method.hold_out_every, Samples(self.memory.source, self.memory.labels)
         set_aside = is_held_out(self.memory.ranks, every) if every else held[:0]
         return Step(
             task=task.index,
-            sizes=(*[len(np.unique(old.labels)) for old in self.learned], task.classes),
+            sizes=(*self.sizes, task.classes),
             model=self.model,
             teacher=Teacher(self.frozen, self.runtime),
             new=samples.without(held),
@@ -172,7 +179,7 @@ class Learner:
                 continue
             begin, momenta = 0, {}
             if resume and number == resume.phase:
-                self.model.load_state_dict(resume.model)
+                self.model.load(resume.model)
                 begin, momenta = resume.epoch + 1, resume.momenta
             purpose = (step.task, number)
             epochs = fit(
@@ -187,7 +194,7 @@ class Learner:
         number = 0
         while True:
             if resume and 0 < number <= resume.phase:
-                self.model.load_state_dict(resume.starts[number - 1])
+                self.model.load(resume.starts[number - 1])
             phase = next(plan, None)
             if phase is None:
                 return
@@ -234,9 +241,9 @@ class Learner:
             derive(self.config.seed, "exemplars", task.index),
         )
         indices, ids = trained[chosen], ids + before
-        if self.method.held_out:
+        if self.method.hold_out_every:
             both = [
-                weave(indices[ids == j], held[samples.labels[held] == j], self.method.held_out)
+                weave(indices[ids == j], held[samples.labels[held] == j], self.method.hold_out_every)
                 for j in range(before, self.known)
             ]
             indices, ids = np.concatenate(both), np.repeat(np.arange(before, self.known), [len(one) for one in both])

@@ -75,7 +75,7 @@ def run(
         steps: list[Record] = before["steps"]
         if not before["finished"]:
             runtime = replace(runtime or Runtime(), precision=config.precision)
-            learner = Learner(config, _augment(config, data), runtime)
+            learner = Learner(config, Augment.of(data, config.train.augment), runtime)
             with threads_for(config.net.arch):
                 for step in _continue(store, learner, stream, evaluator, steps, reporter):
                     steps.append(step)
@@ -85,11 +85,6 @@ def run(
         return Result(store.path, config, tuple(steps), summary(steps))
     finally:
         store.release()
-
-
-def _augment(config: Config, data: Dataset) -> Augment:
-    view = data.augment if config.train.augment == "auto" else config.train.augment
-    return Augment(view, data.input_size, data.mean, data.std)
 
 
 def _protocol(config: Config, data: Dataset) -> tuple[Stream, Evaluator]:
@@ -148,7 +143,7 @@ def passes(learner: Learner, stream: Stream) -> Iterator[int]:
     config, method = learner.config, learner.method
     for task in stream:
         quota = config.memory.quota * (known if config.memory.policy == "per-class" else bool(known))
-        replayed = seen if method.needs_past else min(quota, seen)
+        replayed = seen if method.needs_past else min(quota, seen) * method.needs_memory
         load = Load(task.index, known, task.classes, len(task.images), replayed, learner.augment)
         yield method.passes(config.train, load)
         known, seen = known + task.classes, seen + len(task.images)

@@ -65,7 +65,7 @@ def fit(
         model.train(phase.mode == "train")
         for epoch in range(start, phase.epochs):
             shuffle = generator(seed, "shuffle", *purpose, epoch)
-            plan = phase.batches(shuffle) if phase.batches else _batches(len(phase.data), phase.batch, shuffle)
+            plan = phase.batches(shuffle) if phase.batches else _batches(phase, shuffle)
             draws = generator(seed, "augment", *purpose, epoch)
             noise = generator(seed, "noise", *purpose, epoch)
             total, seen, lr = torch.zeros((), device=runtime.device), 0, optim.lr
@@ -99,12 +99,13 @@ def fit(
             yield Epoch(epoch, total.item() / max(seen, 1), lr, seen, seconds, _momenta(optimiser, model))
 
 
-def _batches(n: int, size: int, draws: torch.Generator) -> list[IntArray]:
-    """A shuffled pass. A last batch of a single image is left out: batch norm cannot learn from it."""
-    if n < 2:
+def _batches(phase: Phase, draws: torch.Generator) -> list[IntArray]:
+    """A shuffled pass. A last batch of a single image is left out where batch norm learns, which cannot be from it."""
+    n, learns = len(phase.data), phase.mode == "train"
+    if learns and n < 2:
         raise WhorlError("there is a single image to learn from, and batch norm needs two; give more (--per-class)")
-    parts = [part.numpy() for part in torch.split(torch.randperm(n, generator=draws), size)]
-    return parts[:-1] if len(parts) > 1 and len(parts[-1]) == 1 else parts
+    parts = [part.numpy() for part in torch.split(torch.randperm(n, generator=draws), phase.batch)]
+    return parts[:-1] if learns and len(parts) > 1 and len(parts[-1]) == 1 else parts
 
 
 @contextmanager
@@ -143,5 +144,5 @@ def _check(loss: Tensor, phase: Phase, epoch: int, lr: float) -> None:
     if not math.isfinite(loss.item()):
         raise WhorlError(
             f"the loss is no longer a number in phase {phase.name!r}, epoch {epoch + 1}: training diverged; "
-            f"try a lower rate, for instance --set optim.lr={lr / 4:g}. What was saved before is kept"
+            f"try a lower rate, for instance --set {phase.rate_key}={lr / 4:g}. What was saved before is kept"
         )

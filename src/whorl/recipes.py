@@ -39,7 +39,7 @@ _FITTING: dict[str, Tree] = {
 }
 
 
-_KEY = {"data": "data.name=digits", "stream": "stream.step=2", "method": "method.name=ours"}
+_KEY = {"optim": "optim.lr=0.05", "data": "data.name=digits", "stream": "stream.step=2", "method": "method.name=ours"}
 
 
 def resolve(asked: Tree) -> Config:
@@ -57,7 +57,11 @@ def resolve(asked: Tree) -> Config:
         raise unknown("recipe", str(recipe), RECIPES)
     method = method_class(str(asked.get("method", {}).get("name", "ours")))
     setting = Setting(recipe, name, asked.get("method", {}))
-    tree = merge(fitting, RECIPES[recipe], method.defaults(setting), asked)
+    usual = merge(fitting, RECIPES[recipe], method.defaults(setting))
+    for key in ("milestones", "weight_decay"):
+        if key in asked.get("optim", {}):
+            usual["optim"].pop(f"first_{key}", None)  # what a user sets holds for task 1 too
+    tree = merge(usual, asked)
     if "step" not in tree.get("stream", {}):
         raise WhorlError(f"say how many classes come at a time with --step N; {name} has no usual step")
     options = {key: value for key, value in tree.get("method", {}).items() if key != "name"}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from test_cli import ENV, SMALL, whorl
 
+from whorl.cli import main
 from whorl.methods import METHODS
 
 REPLAY = '''
@@ -37,14 +40,16 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     about.mkdir(parents=True)
     (site / "stranger.py").write_text(REPLAY)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[whorl.methods]\nreplay = stranger:Replay\nbroken = stranger:Missing\n")
+    points = {"replay": "Replay", "broken": "Missing", "loss": "cross_entropy", "wrong": "Replay", "abstract": "Method"}
+    lines = [f"{name} = stranger:{thing}\n" for name, thing in points.items()]
+    (about / "entry_points.txt").write_text("".join(["[whorl.methods]\n", *lines]))
     monkeypatch.setitem(ENV, "PYTHONPATH", str(site))
 
 
 def test_every_method_is_listed(tmp_path: Path) -> None:
     lines = whorl("methods", cwd=tmp_path).stdout.splitlines()
     assert [line.split()[0] for line in lines] == sorted(METHODS)
-    assert "lucir     Cross-entropy on scaled cosines" in "\n".join(lines)
+    assert "lucir     LUCIR: cross-entropy on scaled cosines" in "\n".join(lines)
 
 
 def test_options_come_with_their_defaults(tmp_path: Path) -> None:
@@ -53,7 +58,7 @@ def test_options_come_with_their_defaults(tmp_path: Path) -> None:
     assert "  --set method.clip=true   Clip the head's weights to zero or above after each update." in lines
     document = json.loads(whorl("methods", "icarl", "--json", cwd=tmp_path).stdout)
     assert (document["classifier"], document["exemplars"]) == ("nme", True)
-    assert {o["name"]: o["default"] for o in document["options"]}["mirror"] == "true"
+    assert {o["name"]: o["default"] for o in document["options"]} == {"loss": "bce", "width": 100, "temperature": 2.0}
 
 
 @pytest.mark.usefixtures("package")
@@ -61,10 +66,15 @@ def test_a_stranger_s_method_shows_up_and_runs(tmp_path: Path) -> None:
     listed = {line.split()[0]: line for line in whorl("methods", cwd=tmp_path).stdout.splitlines()}
     assert listed["replay"].endswith("Cross-entropy on the new images and the exemplars.")
     assert "cannot be loaded" in listed["broken"]
+    assert "is not a subclass of whorl.methods.base.Method" in listed["loss"]
+    for name in ("wrong", "abstract"):
+        assert f"the plug-in for method {name!r} must have that name and a plan of its own" in listed[name]
+        refused = whorl(*SMALL, "--method", name, cwd=tmp_path, code=2).stderr
+        assert refused.startswith(f"whorl: the plug-in for method {name!r}")
     assert "--set method.weight=1.0   Of the loss." in whorl("methods", "replay", cwd=tmp_path).stdout
     done = whorl(*SMALL, "--method", "replay", "--set", "method.weight=0.5", "--json", cwd=tmp_path)
     document = json.loads(done.stdout)
-    assert document["config"]["method"] == {"name": "replay", "mirror": False, "weight": 0.5}
+    assert document["config"]["method"] == {"name": "replay", "weight": 0.5}
     assert [step["task"] for step in document["steps"]] == [1, 2, 3]
     wrong = whorl(*SMALL, "--method", "replai", cwd=tmp_path, code=2)
     assert wrong.stderr == "whorl: unknown method 'replai'; did you mean 'replay'?\n"
@@ -79,15 +89,50 @@ def test_a_stranger_s_method_shows_up_and_runs(tmp_path: Path) -> None:
         (["--method", "lucir", "--set", "net.head=linear"], "lucir works with net.head cosine, not linear"),
         (["--method", "bic", "--quota", "9"], "bic holds out one in 10 exemplars of a class, and --quota 9 is too few"),
         (["--method", "bic", "--memory", "total", "--quota", "59"], "raise it to 60 or hold out more"),
+        (["--method", "bic", "--reading", "recluster"], "choose --reading aligned or reuse"),
+        (["--method", "bic", "--per-class", "9"], "no class of task 1 has the 10 it takes to hold out one"),
         (["--method", "ilio"], "ilio sees each new image once, so --epochs does not apply"),
+        (["--method", "ilio", "--epochs", "1"], "ilio sees each new image once, so --epochs does not apply"),
+        (["--method", "wa", "--set", "net.final_relu=false"], "leave net.final_relu=true, or set method.clip=false"),
+        (["--method", "wa", "--set", "method.norm=3"], "unknown method.norm value '3'; known: 1, 2"),
+        (["--method", "ours", "--set", "net.head=means"], "ours works with net.head linear or linear-nobias or cosine"),
         (["--method", "lwf", "--set", "method.variant=eq4"], "unknown method.variant value 'eq4'; did you mean 'eq3'?"),
     ],
 )  # fmt: skip
-def test_what_does_not_suit_a_method_is_one_line(words: list[str], line: str, tmp_path: Path) -> None:
-    stderr = whorl(*SMALL, *words, cwd=tmp_path, code=2).stderr
+def test_what_does_not_suit_a_method_is_one_line(
+    words: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["whorl", *SMALL, *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    stderr = capsys.readouterr().err
+    assert ended.value.code == 2
     assert line in stderr
     assert stderr.count("\n") == 1
-    assert not (tmp_path / "runs").exists()
+    assert not list(tmp_path.glob("runs/*/scores.json"))
+
+
+def test_a_rate_that_diverges_is_named(tmp_path: Path) -> None:
+    """ILIO's online phase has a rate of its own."""
+    words = [*SMALL[: SMALL.index("--epochs")], "--method", "ilio", "--set", "train.first_epochs=1"]
+    assert "--set method.lr=2.5e+29" in whorl(*words, "--set", "method.lr=1e30", cwd=tmp_path, code=2).stderr
+
+
+def test_clusters_too_small_to_hold_out_are_warned_of(tmp_path: Path) -> None:
+    """Task 1 can hold one of ten images out, the clusters of five images later cannot."""
+    folder = tmp_path / "photos"
+    draws = np.random.default_rng(0)
+    for name, count in (("a", 10), ("b", 10), ("c", 5), ("d", 5)):
+        for split in ("train", "test"):
+            (folder / split / name).mkdir(parents=True)
+            for number in range(count):
+                pixels = draws.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / split / name / f"{number}.png")
+    words = ["run", "--data", "folder", "--data-dir", str(folder), "--resize", "8", "--net", "tiny", "--step", "2"]
+    done = whorl(*words, "--method", "bic", "--labels", "given", "--epochs", "1", "--json", cwd=tmp_path)
+    assert "whorl: bic: no images of old and new classes were held out for task 2\n" in done.stderr
+    assert [step["method"] for step in json.loads(done.stdout)["steps"]] == [{}, {}]
 
 
 def test_what_a_method_reports_is_in_the_table_and_in_json(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from whorl.data.augment import VIEWS, Augment, View, crop_flip, resized_crop, shift
+from whorl.data.augment import VIEWS, Augment, View, brighter, contrasted, crop_flip, jitter, resized_crop, shift
+from whorl.data.source import Dataset
 
 
 def images(n: int, size: int) -> torch.Tensor:
@@ -79,3 +82,51 @@ def test_resized_crops_lie_inside_and_have_the_right_areas() -> None:
     assert area.mean().item() == pytest.approx(0.52, abs=0.05)
     assert aspect.min() > 0.70
     assert aspect.max() < 1.42
+
+
+def test_brightness_and_contrast_by_hand() -> None:
+    """Draws of 0 and 1 are the ends of the ranges: -63 and 63, and 0.2 and 1.8 around the mean of each channel."""
+    x, draws = images(5, 8), torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0])
+    for image, draw, light, strong in zip(x.numpy(), draws, brighter(x, draws), contrasted(x, draws), strict=True):
+        shift, factor = -63 + 126 * draw.item(), 0.2 + 1.6 * draw.item()
+        np.testing.assert_allclose(light, np.clip(image.astype(float) + shift, 0, 255), atol=1e-3)
+        mean = image.mean(axis=(0, 1))
+        np.testing.assert_allclose(strong, np.clip((image - mean) * factor + mean, 0, 255), atol=1e-3)
+
+
+def test_jitter_changes_two_of_three_images() -> None:
+    """A third as they are; of the others, half by a shift that is the same everywhere, half around the mean."""
+    x = images(1, 8).expand(600, 8, 8, 3) // 4 + 96  # so that nothing is clipped
+    out = jitter(x, torch.Generator().manual_seed(0)).numpy()
+    difference = out - x[0].numpy()
+    kept = np.abs(difference).max(axis=(1, 2, 3)) < 1e-3
+    shifted = ~kept & (difference.std(axis=(1, 2, 3)) < 1e-3)
+    centred = ~kept & (np.abs(difference.mean(axis=(1, 2))).max(axis=1) < 1e-3)
+    assert np.array_equal(kept.astype(int) + shifted + centred, np.ones(600))
+    for group in (kept, shifted, centred):
+        assert 150 < group.sum() < 250  # of 600, within four standard errors of a third
+
+
+def test_jitter_comes_on_top_of_the_view() -> None:
+    """The same view as without, then changed in colour; the fixed view and the plain one are left alone."""
+    base = Augment("crop_flip", 8, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    x = images(6, 8)
+    jittered = base.jittered()
+    draws, again = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
+    seen = jitter(crop_flip(x, 8, draws), draws)
+    expected = (seen / 255 - 0.5) / 0.25
+    torch.testing.assert_close(jittered.train(x, again), expected.permute(0, 3, 1, 2), rtol=1e-4, atol=1e-4)
+    assert torch.equal(jittered.look(x), base.look(x))
+    assert jittered.plain() == base.plain() == Augment("none", 8, base.mean, base.std)
+    assert torch.equal(jittered.plain().train(x, torch.Generator()), base.look(x))
+
+
+@pytest.mark.parametrize("view", ["auto", *VIEWS])
+def test_the_data_say_whether_a_mirrored_image_is_of_its_class(view: str, small_data: Dataset) -> None:
+    """Whatever view is trained with; the digits' ``shift`` says that it is not."""
+    for usual, mirrors in (("crop_flip", True), ("resized_crop", True), ("shift", False), ("none", False)):
+        made = Augment.of(replace(small_data, augment=usual), view)
+        assert made.view == (usual if view == "auto" else view)
+        assert made.mirrors == mirrors
+        assert (made.size, made.mean, made.std) == (8, small_data.mean, small_data.std)
+        assert made.plain().mirrors == made.jittered().mirrors == mirrors

@@ -49,17 +49,15 @@ def test_none_of_no_samples() -> None:
 def woven(trained: list[int], held: list[int], every: int) -> list[int]:
     """Rank by rank, until the one whose turn it is has run out."""
     out: list[int] = []
-    for rank in itertools.count(1):
-        queue = held if rank % every == 0 else trained
-        if not queue:
-            return out
-        out.append(queue[0])
-        trained, held = (trained, held[1:]) if rank % every == 0 else (trained[1:], held)
+    queues = {True: list(held), False: list(trained)}
+    while queues[(len(out) + 1) % every == 0]:
+        out.append(queues[(len(out) + 1) % every == 0].pop(0))
+    return out
 
 
 @pytest.mark.parametrize("every", [2, 3, 10])
 def test_weave(every: int) -> None:
-    for trained, held in itertools.product(range(0, 25), range(0, 6)):
+    for trained, held in itertools.product(range(25), range(6)):
         ordinary, special = list(range(trained)), list(range(100, 100 + held))
         found = weave(np.array(ordinary, dtype=np.int64), np.array(special, dtype=np.int64), every)
         assert found.dtype == np.int64

@@ -55,7 +55,7 @@ def move(model: Model, seed: int) -> None:
     draws = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.1 * torch.randn(parameter.shape, generator=draws)
+            parameter.add_(torch.randn(parameter.shape, generator=draws), alpha=0.1)
 
 
 @pytest.mark.parametrize("loss", ["heads", "eq3"])
@@ -156,6 +156,22 @@ def test_images_pushed_through_both_stages(small_data: Dataset, monkeypatch: pyt
     assert np.array_equal(new, granted(stream[1].labels))
 
 
+def test_copies_of_the_second_stage_are_others(small_data: Dataset) -> None:
+    """They are drawn anew, also for the exemplars, which both stages have."""
+    at = scene(small_data, 2, method__name="eeil", method__profile="twelve")
+    first, second = at.learner.method.plan(at.step)
+    assert torch.equal(first.data.images.read(np.arange(40, 48)), second.data.images.read(np.arange(8)))
+    brighter = first.data.images.read(4 * 48 + np.arange(40, 48)), second.data.images.read(4 * 16 + np.arange(8))
+    assert not torch.equal(*brighter)
+    drawn = [phase.data.images._draws[:16] for phase in (first, second) if isinstance(phase.data.images, Copies)]
+    assert not torch.equal(*drawn)
+
+
+def test_stage_two_can_be_left_out(small_data: Dataset) -> None:
+    at = scene(small_data, 2, method__name="eeil", method__balanced_epochs=0)
+    assert [phase.name for phase in at.learner.method.plan(at.step)] == ["train"]
+
+
 def test_the_light_profile_draws_anew_each_time(small_data: Dataset) -> None:
     at = scene(small_data, 2, method__name="eeil", method__profile="light")
     for phase in at.learner.method.plan(at.step):
@@ -188,3 +204,14 @@ def test_without_views_nothing_is_copied(small_data: Dataset) -> None:
         assert phase.augment is None
         assert not isinstance(phase.data.images, Copies)
         assert phase.noise is not None
+
+
+@pytest.mark.parametrize("profile", ["twelve", "light"])
+def test_photos_are_not_varied_in_stage_two(profile: str, small_data: Dataset) -> None:
+    """As in the authors' code for ImageNet: two copies each, then plain images."""
+    at = scene(small_data, 2, method__name="eeil", method__profile=profile)
+    photos = replace(at.step.augment, view="resized_crop")
+    first, second = at.learner.method.plan(replace(at.step, augment=photos))
+    assert len(first.data) == (2 * 48 if profile == "twelve" else 48)
+    assert first.augment == (photos.plain() if profile == "twelve" else photos.jittered())
+    assert (len(second.data), second.augment) == (16, photos.plain())

@@ -83,24 +83,33 @@ def test_class_means_with_mirrored_images(learned: Learner) -> None:
 @pytest.mark.parametrize("view", ["shift", "none"])
 def test_no_mirrored_images_where_they_are_other_classes(view: str, learned: Learner, small_data: Dataset) -> None:
     config = learned.config
-    assert learned.method.mirror
+    assert learned.config.memory.mirror
     other = checks.make_learner(config, replace(small_data, augment=view))
     other.restore(learned.state(), checks.streams(config, small_data)[:2])
     np.testing.assert_allclose(other.means(), means_by_hand(learned, flipped=None), atol=1e-4)
 
 
 def test_no_mirrored_images_where_they_are_switched_off(learned: Learner, small_data: Dataset) -> None:
-    config = checks.small_config(method__name="icarl", labels="given", method__mirror=False)
+    config = checks.small_config(method__name="icarl", labels="given", memory__mirror=False)
     other = checks.make_learner(config, small_data)
     other.restore(learned.state(), checks.streams(config, small_data)[:2])
     np.testing.assert_allclose(other.means(), means_by_hand(learned, flipped=None), atol=1e-4)
+
+
+def test_mirrored_images_whatever_the_view_of_training(learned: Learner, small_data: Dataset) -> None:
+    """The data say whether a mirrored image is still one of its class, not the views a user trains with."""
+    config = checks.small_config(method__name="icarl", labels="given", train__augment="none")
+    other = checks.make_learner(config, small_data)
+    other.restore(learned.state(), checks.streams(config, small_data)[:2])
+    assert other.augment.view == "none"
+    np.testing.assert_allclose(other.means(), means_by_hand(learned, flipped=2), atol=1e-4)
 
 
 def test_mirrored_images_do_not_choose_exemplars(small_data: Dataset) -> None:
     """They count in the means only: with and without them the memory is the same."""
     kept = []
     for mirror in (True, False):
-        config = checks.small_config(method__name="icarl", labels="given", method__mirror=mirror)
+        config = checks.small_config(method__name="icarl", labels="given", memory__mirror=mirror)
         learner = checks.make_learner(config, small_data)
         checks.learn(learner, checks.streams(config, small_data)[:1])
         kept.append(learner.memory.images)

@@ -16,11 +16,13 @@ from scenes import features_of, gradient, heard, names_of, read_all, scene, seen
 from whorl.data.source import Dataset
 from whorl.engine import Teacher
 from whorl.errors import WhorlError
+from whorl.experiment import passes
 from whorl.methods import METHODS, method_class, method_names
 from whorl.methods.base import Batch, Phase
 from whorl.nets.extract import extract
 from whorl.nets.model import Model, Output, weights
 from whorl.recipes import resolve
+from whorl.reporter import Silent
 
 DISTILLING: list[dict[str, Any]] = [
     {"method__name": "ours"},
@@ -192,6 +194,34 @@ def test_looking_leaves_the_student_as_it_was(small_data: Dataset) -> None:
     assert checks.same(before, weights(model))
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method__name": "finetune"},
+        {"method__name": "joint"},
+        *DISTILLING,
+        {"method__name": "eeil", "method__profile": "twelve", "train__first_epochs": 1, "train__epochs": 1},
+        {"method__name": "ilio", "method__strict": True},
+        {"method__name": "ours", "memory__policy": "total", "memory__quota": 24},
+        {"method__name": "eeil", "method__profile": "twelve", "train__augment": "none"},
+        {"method__name": "lwf", "memory__quota": 4},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_how_many_images_a_step_will_push_through_training(changes: dict[str, Any], small_data: Dataset) -> None:
+    """What the time left is told from. Exact but for BiC, which does not know beforehand whom it holds out."""
+    config = checks.small_config(labels="given", **changes)
+    learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
+    foretold = list(passes(learner, stream))
+    counted = []
+    for task in stream:
+        counted.append(sum(halt.record["images"] for halt in learner.learn(task, Silent())))
+    if config.method.name == "bic":
+        assert foretold == pytest.approx(counted, rel=0.3)
+    else:
+        assert foretold == counted
+
+
 def test_names() -> None:
     assert set(METHODS) <= set(method_names())
     assert sorted(METHODS) == ["bic", "eeil", "finetune", "icarl", "ilio", "joint", "lucir", "lwf", "ours", "wa"]
@@ -206,7 +236,7 @@ def test_options_are_checked() -> None:
     with pytest.raises(WhorlError, match=r"config method.temperature: input should be greater than 0, not -1"):
         resolve({"method": {"name": "ours", "temperature": -1}})
     found = resolve({"method": {"name": "ours", "temperature": 3}}).method.options
-    assert found == {"temperature": 3.0, "mirror": False}
+    assert found == {"temperature": 3.0}
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if METHODS[name].needs_memory])
@@ -219,6 +249,8 @@ def test_who_rehearses_needs_a_memory(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "head", "fitting"),
     [
+        ("ours", "corrected", "linear or linear-nobias or cosine"),
+        ("eeil", "means", "linear or linear-nobias or cosine"),
         ("lucir", "linear", "cosine"),
         ("wa", "cosine", "linear-nobias or linear"),
         ("bic", "linear", "corrected"),

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from whorl.nets.heads import CosineHead, LinearHead
+from whorl.nets.heads import CorrectedHead, CosineHead, LinearHead, MeansHead
 from whorl.nets.model import Model, weights
 from whorl.nets.resnet import BACKBONES, BasicBlock, PadShortcut, resnet32
 
@@ -93,6 +93,118 @@ def test_cosine_head_by_hand(draws: torch.Generator) -> None:
     w = head.weight.detach().numpy()
     expected = [[2.5 * a @ b / np.linalg.norm(a) / np.linalg.norm(b) for b in w] for a in f]
     np.testing.assert_allclose(head(torch.from_numpy(f)).detach().numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_corrected_head_by_hand(draws: torch.Generator) -> None:
+    """W f + b, then beta · o + gamma on the newest classes alone; growing makes others the newest, uncorrected."""
+    head = CorrectedHead(5)
+    head.grow(2, draws)
+    head.grow(3, draws)
+    assert head.bias is not None
+    head.beta.fill_(0.5)
+    head.gamma.fill_(-2.0)
+    f = torch.randn(4, 5, generator=draws)
+    plain = f.numpy() @ head.weight.detach().numpy().T + head.bias.detach().numpy()
+    expected = plain.copy()
+    expected[:, 2:] = 0.5 * plain[:, 2:] - 2
+    np.testing.assert_allclose(head(f).detach().numpy(), expected, rtol=1e-5, atol=1e-6)
+    head.grow(1, draws)
+    assert (head.beta.item(), head.gamma.item()) == (1, 0)
+    assert head.newest.tolist() == [False] * 5 + [True]
+    np.testing.assert_allclose(head(f).detach().numpy()[:, :5], plain, rtol=1e-5, atol=1e-6)
+
+
+def test_the_correction_learns_only_where_it_is_named(draws: torch.Generator) -> None:
+    """Its gradient by hand: of a newest logit's slope g, beta gets g · o and gamma gets g."""
+    head = CorrectedHead(5)
+    head.grow(2, draws)
+    head.grow(2, draws)
+    assert {name for name, p in head.named_parameters() if p.requires_grad} == {"weight", "bias"}
+    f, slope = torch.randn(6, 5, generator=draws), torch.randn(6, 4, generator=draws)
+    assert head.bias is not None
+    logits = (f @ head.weight.T + head.bias).detach()
+    head.requires_grad_(False)
+    head.beta.requires_grad_()
+    head.gamma.requires_grad_()
+    beta, gamma = torch.autograd.grad((slope * head(f)).sum(), [head.beta, head.gamma])
+    assert beta.item() == pytest.approx((slope * logits)[:, 2:].sum().item(), rel=1e-4)
+    assert gamma.item() == pytest.approx(slope[:, 2:].sum().item(), rel=1e-4)
+
+
+def test_running_means_by_hand(draws: torch.Generator) -> None:
+    """Feature by feature and at length one, whatever batches they come in; growing keeps what was seen."""
+    head = MeansHead(4)
+    head.grow(3, draws)
+    means, counts = np.zeros((5, 4)), np.zeros(5)
+    rng = np.random.default_rng(0)
+    for batch, classes in ((7, 3), (1, 3), (9, 5), (2, 5)):
+        if classes == 5 and len(head.counts) == 3:
+            head.grow(2, draws)
+        features, labels = rng.normal(size=(batch, 4)), rng.integers(0, classes - 1, batch)
+        head.observe(torch.from_numpy(features).float(), torch.from_numpy(labels))
+        for f, label in zip(features, labels, strict=True):
+            means[label] = (counts[label] * means[label] + f / np.linalg.norm(f)) / (counts[label] + 1)
+            counts[label] += 1
+    np.testing.assert_allclose(head.means.numpy(), means, atol=1e-6)
+    assert head.counts.tolist() == counts.tolist()
+    assert counts[4] == 0  # nothing was seen of it, and its mean is none
+    assert not means[4].any()
+    assert {"means", "counts"} <= set(head.state_dict())
+    assert {name for name, _ in head.named_parameters()} == {"weight", "bias"}
+
+
+def test_the_logits_of_a_head_with_means_are_linear(draws: torch.Generator) -> None:
+    head = MeansHead(4)
+    head.grow(3, draws)
+    assert head.bias is not None
+    f = torch.randn(6, 4, generator=draws)
+    head.observe(f, torch.tensor([0, 1, 2, 0, 1, 2]))
+    expected = f.numpy() @ head.weight.detach().numpy().T + head.bias.detach().numpy()
+    np.testing.assert_allclose(head(f).detach().numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["linear", "linear-nobias", "corrected", "means"])
+def test_reset_draws_every_row_anew(kind: str) -> None:
+    """In place, uniform within ±1/sqrt(d), from the seed; the backbone stays."""
+    model, same, other = (Model("tiny", kind, True, seed) for seed in (3, 3, 4))
+    for one in (model, same, other):
+        one.grow(40)
+        one.grow(60)
+    head = model.head
+    assert isinstance(head, LinearHead)
+    weight, before = head.weight, weights(model)
+    for one in (model, same, other):
+        one.reset_head()
+    assert head.weight is weight
+    after = weights(model)
+    for name in ("head.weight", "head.bias"):
+        if name in after:
+            assert (after[name] != before[name]).all()
+            assert after[name].abs().max() <= 32**-0.5
+            assert after[name].std().item() == pytest.approx((32 * 3) ** -0.5, rel=0.2)
+    assert ("head.bias" in after) == (kind != "linear-nobias")
+    assert all(torch.equal(after[name], before[name]) for name in after if name.startswith("backbone"))
+    assert torch.equal(same.head.weight, head.weight)
+    assert not torch.equal(other.head.weight, head.weight)
+    model.reset_head()
+    assert torch.equal(head.weight, after["head.weight"])  # a resumed step draws the same
+
+
+@pytest.mark.parametrize("kind", ["linear", "linear-nobias", "cosine", "corrected", "means"])
+def test_a_stored_head_is_restored(kind: str) -> None:
+    model, other = Model("tiny", kind, True, 0), Model("tiny", kind, True, 1)
+    model.grow(2)
+    model.grow(3)
+    with torch.no_grad():
+        for value in model.head.state_dict().values():
+            if value.is_floating_point():
+                value += 0.25
+    other.restore(weights(model))
+    assert weights(model).keys() == weights(other).keys()
+    assert all(torch.equal(value, weights(other)[name]) for name, value in weights(model).items())
+    x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.equal(model.eval()(x).logits, other.eval()(x).logits)
 
 
 def test_same_seed_same_weights_whatever_was_drawn_before() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import checks
 from whorl.config import Config, checked, read_toml, write_toml
@@ -246,3 +248,32 @@ def test_tensor_files_need_no_pickle(tmp_path: Path) -> None:
     assert checks.same(back, tensors)
     assert about == {"epoch": 3}
     assert b"pickle" not in (tmp_path / "t").read_bytes()
+
+
+def _without_a_weight(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    del tensors["model.head.weight"]
+
+
+def _without_a_weight_of_the_start(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    del tensors["start.1.head.weight"]
+
+
+def _of_another_phase(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    about["phase"] = 5
+
+
+@pytest.mark.parametrize("damage", [_without_a_weight, _without_a_weight_of_the_start, _of_another_phase])
+def test_a_damaged_epoch_is_one_line(
+    damage: Callable[[dict[str, Tensor], dict[str, Any]], None], small_data: Dataset, tmp_path: Path
+) -> None:
+    """BiC killed in the second phase of task 2, whose file also holds the model that the phase began with."""
+    config = checks.small_config(method__name="bic", labels="given")
+    with pytest.raises(checks.Killed):
+        run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
+    path = Run.at(tmp_path, config).path / "epoch.safetensors"
+    tensors, about = files.read_tensors(path)
+    damage(tensors, about)
+    files.write_tensors(path, tensors, about)
+    with pytest.raises(WhorlError, match="start over with --fresh"):
+        run(config, small_data, tmp_path)
+    assert run(config, small_data, tmp_path, fresh=True).summary["last"] > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Any
 
 import typer
@@ -51,6 +52,7 @@ app.command()(demo)
 
 def main() -> None:
     """The entry point: what a user can mend ends in one line and exit code 2."""
+    warnings.formatwarning = lambda message, *_: f"whorl: {message}\n"
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:

@@ -31,7 +31,7 @@ def methods(
         try:
             rows.append(_options(method_class(each)))
         except WhorlError as error:
-            rows.append({"name": each, "about": str(error), "options": []})
+            rows.append({"name": each, "about": str(error), "classifier": None, "exemplars": None, "options": []})
     if as_json:
         print(json.dumps(rows))
         return

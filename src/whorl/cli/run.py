@@ -84,9 +84,15 @@ def run(
     )  # fmt: skip
     from whorl.cli.progress import reporter
     from whorl.experiment import run as run_config
+    from whorl.methods import method_class
     from whorl.runtime import Runtime, find_device
 
     runtime = Runtime(find_device(device), "fp32", channels_last, compile_, workers)
+    if epochs is not None and method_class(str(asked.get("method", {}).get("name", "ours"))).online:
+        raise WhorlError(
+            f"{asked['method']['name']} sees each new image once, so --epochs does not apply to it; "
+            "--set train.first_epochs=N changes its first, offline task"
+        )
     resolved, loaded = prepare(asked, data_dir, strict, workers)
     with reporter(quiet) as progress:
         try:

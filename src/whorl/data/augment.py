@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from whorl.data.source import Dataset
+
 View = Callable[[Tensor, int, torch.Generator], Tensor]
 
 
@@ -101,12 +103,15 @@ class Augment:
     size: int
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+    mirrors: bool = False
+    """Whether a mirrored image is still one of its class."""
     jitter: bool = False
 
-    @property
-    def mirrors(self) -> bool:
-        """Whether a mirrored image is still one of its class, as far as the view says."""
-        return self.view in ("crop_flip", "resized_crop")
+    @classmethod
+    def of(cls, data: Dataset, view: str = "auto") -> Augment:
+        """How a data set's images are seen, in the view asked for or the one that fits them."""
+        mirrors = data.augment in ("crop_flip", "resized_crop")
+        return cls(data.augment if view == "auto" else view, data.input_size, data.mean, data.std, mirrors)
 
     def plain(self) -> Augment:
         """The same without anything random."""

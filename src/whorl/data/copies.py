@@ -21,9 +21,12 @@ def kinds(augment: Augment) -> list[tuple[int, bool, bool]]:
     where a mirrored image is another class. Photos (``resized_crop``) come as {itself, mirrored}, each with brightness
     and contrast at even odds, and either cropped or resized. Without augmentation there is the image alone.
     """
-    photos, none = augment.view == "resized_crop", augment.view == "none"
-    colours, crops = range(1 if photos or none else 3), (False,) if photos or none else (False, True)
-    return list(itertools.product(colours, crops, (False, True) if augment.mirrors else (False,)))
+    if augment.view == "none":
+        return [(0, False, False)]
+    flips = (False, True) if augment.mirrors else (False,)
+    if augment.view == "resized_crop":
+        return [(0, False, flip) for flip in flips]
+    return list(itertools.product(range(3), (False, True), flips))
 
 
 class Copies:

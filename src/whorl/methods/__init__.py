@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from whorl import registry
 from whorl.config import Config
+from whorl.errors import WhorlError
 from whorl.methods.base import Method
 from whorl.methods.bic import Bic
 from whorl.methods.eeil import Eeil
@@ -24,7 +25,12 @@ GROUP = "whorl.methods"
 
 def method_class(name: str) -> type[Method]:
     """The method of that name, built in or a third party's."""
-    return registry.find("method", name, METHODS, GROUP)
+    found = registry.find("method", name, METHODS, GROUP)
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise WhorlError(f"the plug-in for method {name!r} is not a subclass of whorl.methods.base.Method")
+    if found.__abstractmethods__ or getattr(found, "name", None) != name:
+        raise WhorlError(f"the plug-in for method {name!r} must have that name and a plan of its own")
+    return found
 
 
 def method_of(config: Config) -> Method:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -60,6 +60,7 @@ class Batch:
 
 Loss = Callable[[Batch], Tensor]
 Look = Callable[[Tensor], Output]
+H = TypeVar("H", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Phase:
     """(epoch, images in the batch) → standard deviation of noise on the gradient."""
     after: Callable[[Batch], None] | None = None
     """Called after each update, to bring parameters back to where they may be or to keep a running value."""
+    rate_key: str = "optim.lr"
+    """What sets the rate, for telling a user whose training diverged."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,11 @@ class Step:
     def known(self) -> int:
         """m, the classes known before this step."""
         return sum(self.sizes[:-1])
+
+    def head(self, kind: type[H]) -> H:
+        """The model's head, which :meth:`Method.check` has made sure is of this kind."""
+        assert isinstance(self.model.head, kind)
+        return self.model.head
 
     def phase(self, name: str, data: Samples, loss: Loss) -> Phase:
         """A phase with the recipe's length and optimiser."""
@@ -165,15 +173,17 @@ class Method(Section, ABC):
 
     name: ClassVar[str]
     head: ClassVar[str] = "linear"
-    heads: ClassVar[tuple[str, ...]] = ()
-    """The heads it can work with; none named means any."""
+    heads: ClassVar[tuple[str, ...]] = ("linear", "linear-nobias", "cosine")
+    """The heads it can work with."""
     final_relu: ClassVar[bool] = True
     classifier: ClassVar[str] = "fc"
     needs_memory: ClassVar[bool] = True
     needs_past: ClassVar[bool] = False
+    online: ClassVar[bool] = False
+    """Whether each new image is seen once only, so that later tasks have no epochs."""
 
-    mirror: bool = False
-    """Whether mirrored exemplars count in the class means; ignored where a mirrored image is another class."""
+    def prepare(self, step: Step) -> None:
+        """What is done to the grown model before the first phase."""
 
     @abstractmethod
     def plan(self, step: Step) -> Iterable[Phase]:
@@ -184,7 +194,7 @@ class Method(Section, ABC):
         return {}
 
     @property
-    def held_out(self) -> int:
+    def hold_out_every(self) -> int:
         """k, where every k-th exemplar of a class is kept for validation and never trained on; 0: none is."""
         return 0
 
@@ -199,7 +209,7 @@ class Method(Section, ABC):
                 f"{self.name} rehearses exemplars and cannot do without; set --quota to 1 or more "
                 "(finetune and lwf keep none)"
             )
-        if self.heads and config.net.head not in self.heads:
+        if config.net.head not in self.heads:
             raise WhorlError(f"{self.name} works with net.head {' or '.join(self.heads)}, not {config.net.head}")
 
     @classmethod

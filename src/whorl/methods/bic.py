@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterator, Sequence
 
 from pydantic import Field
@@ -15,7 +17,7 @@ from whorl.nets.heads import CorrectedHead
 
 
 class Bic(Method):
-    """Eq. 3 with the corrected model of the last step as teacher, then the correction of this step."""
+    """BiC: Eq. 3 with the corrected model of the last step as teacher, then the correction of this step."""
 
     name = "bic"
     head = "corrected"
@@ -30,18 +32,24 @@ class Bic(Method):
     """Of gamma² / 2, in fitting the correction."""
 
     @property
-    def held_out(self) -> int:
-        """Every tenth exemplar."""
+    def hold_out_every(self) -> int:
+        """As the option says."""
         return self.every
 
     def plan(self, step: Step) -> Iterator[Phase]:
         """Train the network, then, from task 2 on, nothing but the two scalars."""
+        if step.task == 1 and not len(step.validation):
+            raise WhorlError(
+                f"bic holds images out, but no class of task 1 has the {self.every} it takes to hold out one; "
+                "give more images (--per-class) or lower method.every"
+            )
         yield step.phase("train", step.new + step.exemplars, distil(step, self.temperature))
-        is_new = step.validation.labels >= step.known
-        if is_new.all() or not is_new.any():
-            return  # task 1, or clusters too small to hold any of their images out
-        head = step.model.head
-        assert isinstance(head, CorrectedHead), "the config has been checked"
+        if step.task == 1:
+            return
+        if not _can_fit(step):
+            warnings.warn(f"bic: no images of old and new classes were held out for task {step.task}", stacklevel=1)
+            return
+        head = step.head(CorrectedHead)
 
         def loss(batch: Batch) -> Tensor:
             return cross_entropy(batch.logits, batch.labels) + self.penalty * head.gamma.square() / 2
@@ -56,16 +64,16 @@ class Bic(Method):
             augment=step.augment.plain(),
             trains=(head.beta, head.gamma),
             mode="eval",
+            rate_key="method.correction_lr",
         )
 
     def settle(self, step: Step) -> dict[str, float]:
         """Nothing to do; the correction is reported."""
-        head = step.model.head
-        assert isinstance(head, CorrectedHead), "the config has been checked"
-        return {"beta": float(head.beta), "gamma": float(head.gamma)} if step.task > 1 else {}
+        head = step.head(CorrectedHead)
+        return {"beta": float(head.beta), "gamma": float(head.gamma)} if _can_fit(step) else {}
 
     def _optim(self) -> OptimConfig:
-        milestones = tuple(round(share * self.correction_epochs) for share in (0.3, 0.6, 0.8, 0.9))
+        milestones = tuple(math.ceil(self.correction_epochs * tenths / 10) for tenths in (3, 6, 8, 9))
         return OptimConfig(lr=self.correction_lr, momentum=0.9, milestones=milestones)
 
     def passes(self, train: TrainConfig, load: Load) -> int:
@@ -83,6 +91,11 @@ class Bic(Method):
                 f"bic holds out one in {self.every} exemplars of a class, and --quota {config.memory.quota} "
                 f"is too few for that; raise it to {need} or hold out more with --set method.every=2"
             )
+        if config.labels == "pseudo" and config.memory.reading == "recluster":
+            raise WhorlError(
+                "bic holds out by pseudo label, and the reading recluster stores ids of another numbering; "
+                "choose --reading aligned or reuse"
+            )
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
@@ -96,3 +109,9 @@ class Bic(Method):
             own["train"] = {"first_epochs": 250, "epochs": 250, "batch": 128}
             own["optim"] = {"lr": 0.1, "milestones": [100, 150, 200], "weight_decay": 2e-4}
         return merge(super().defaults(setting), own)
+
+
+def _can_fit(step: Step) -> bool:
+    """Whether there are held-out images of both new and old classes; very small clusters have none."""
+    is_new = step.validation.labels >= step.known
+    return bool(is_new.any() and not is_new.all())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -15,10 +16,11 @@ from whorl.data.copies import Copies, kinds
 from whorl.memory.select import SELECTORS, exemplars
 from whorl.methods.base import Batch, Load, Look, Loss, Method, Phase, Samples, Setting, Step
 from whorl.methods.losses import cross_distillation, cross_entropy, headwise_distillation
+from whorl.seeds import derive
 
 
 class Eeil(Method):
-    """Two phases; the second one's teacher is the model that the first one left."""
+    """EEIL: distillation within each old head, then fine-tuning on a balanced set, distilled from the first phase."""
 
     name = "eeil"
 
@@ -36,9 +38,9 @@ class Eeil(Method):
         """Train on everything; then, from task 2 on, on a balanced set."""
         train = step.phase("train", step.new + step.exemplars, self._loss(step.teacher, step.sizes[:-1]))
         yield self._varied(step, train, done=0)
-        if step.task == 1:
+        if step.task == 1 or self.balanced_epochs == 0:
             return
-        milestones = tuple(round(self.balanced_epochs * third / 3) for third in (1, 2))
+        milestones = tuple(math.ceil(self.balanced_epochs * third / 3) for third in (1, 2))
         steps = {"lr": self.balanced_lr, "schedule": "steps", "milestones": milestones, "gamma": 0.1}
         balance = replace(
             train,
@@ -47,6 +49,7 @@ class Eeil(Method):
             loss=self._loss(step.freeze(), step.sizes),
             epochs=self.balanced_epochs,
             optim=step.optim.model_copy(update=steps),
+            rate_key="method.balanced_lr",
         )
         yield self._varied(step, balance, done=train.epochs)
 
@@ -71,11 +74,11 @@ class Eeil(Method):
         noise = (lambda epoch, images: self.noise / images / (1 + done + epoch) ** 0.55) if self.noise else None
         if step.augment.view == "none":
             return replace(phase, noise=noise)
-        if done and step.augment.view == "resized_crop":
+        if phase.name == "balance" and step.augment.view == "resized_crop":
             return replace(phase, noise=noise, augment=step.augment.plain())  # the authors' ImageNet has none here
         if self.profile == "light":
             return replace(phase, noise=noise, augment=step.augment.jittered())
-        copies = Copies(phase.data.images, step.augment, step.seed)
+        copies = Copies(phase.data.images, step.augment, derive(step.seed, phase.name))
         data = Samples(copies, np.tile(phase.data.labels, copies.kinds))
         return replace(phase, noise=noise, data=data, augment=step.augment.plain())
 
@@ -83,7 +86,8 @@ class Eeil(Method):
         """Both phases, with all copies of each image where copies are learned from."""
         balanced = self.balanced_epochs * load.balanced if load.task > 1 else 0
         copies = len(kinds(load.augment)) if self.profile == "twelve" else 1
-        return (super().passes(train, load) + balanced) * copies
+        photos = load.augment.view == "resized_crop"
+        return super().passes(train, load) * copies + balanced * (1 if photos else copies)
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:

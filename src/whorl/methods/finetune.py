@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whorl.methods.base import Method, Phase, Step
-from whorl.methods.losses import cross_entropy
+from whorl.methods.losses import classify
 
 
 class Finetune(Method):
@@ -14,4 +14,4 @@ class Finetune(Method):
 
     def plan(self, step: Step) -> list[Phase]:
         """One phase over the new images."""
-        return [step.phase("train", step.new, lambda b: cross_entropy(b.logits, b.labels))]
+        return [step.phase("train", step.new, classify)]

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
-from torch import Tensor
 
 from whorl.config import Tree, merge
-from whorl.methods.base import Batch, Loss, Method, Phase, Setting, Step
-from whorl.methods.losses import cross_entropy, distillation, sigmoid_distillation
+from whorl.methods.base import Method, Phase, Setting, Step
+from whorl.methods.losses import classify_and_distil, distil_sigmoids
 
 
 class Icarl(Method):
-    """One loss over the new images and the exemplars; classified by the nearest mean of exemplars."""
+    """iCaRL: a sigmoid for each class, distilled from the last model; the nearest mean of exemplars decides."""
 
     name = "icarl"
     classifier = "nme"
@@ -27,30 +26,24 @@ class Icarl(Method):
 
     def plan(self, step: Step) -> list[Phase]:
         """One phase."""
-        loss = sigmoid(step, self.width) if self.loss == "bce" else self._ce_kd(step)
+        if self.loss == "bce":
+            loss = distil_sigmoids(step, self.width)
+        else:
+            loss = classify_and_distil(step, self.temperature, weight=1.0, first=0)
         return [step.phase("train", step.new + step.exemplars, loss)]
-
-    def _ce_kd(self, step: Step) -> Loss:
-        def loss(batch: Batch) -> Tensor:
-            classified = cross_entropy(batch.logits, batch.labels)
-            if step.task == 1:
-                return classified
-            return classified + distillation(batch.logits, step.teacher(batch.images).logits, self.temperature)
-
-        return loss
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
         """The original's schedule and net for ``bce``, PyCIL's for ``ce_kd``; mirrored means but on ImageNet."""
-        own: Tree = {"method": {"mirror": not setting.imagenet}}
+        own: Tree = {"memory": {"mirror": not setting.imagenet}}
         if setting.options.get("loss", "bce") == "bce":
             own = merge(own, {"net": {"final_relu": False}}, sigmoid_recipe(setting))
         elif setting.recipe == "paper":
-            own = merge(own, PYCIL)
+            own = merge(own, _PYCIL)
         return merge(super().defaults(setting), own)
 
 
-PYCIL: Tree = {
+_PYCIL: Tree = {
     "train": {"first_epochs": 200, "epochs": 170, "batch": 128},
     "optim": {
         "lr": 0.1, "weight_decay": 2e-4, "milestones": [80, 120],
@@ -59,21 +52,11 @@ PYCIL: Tree = {
 }  # fmt: skip
 
 
-def sigmoid(step: Step, width: int) -> Loss:
-    """The sigmoid loss of a step; in task 1 there is no teacher, and all targets are one-hot."""
-
-    def loss(batch: Batch) -> Tensor:
-        teacher = batch.logits[:, :0] if step.task == 1 else step.teacher(batch.images).logits
-        return sigmoid_distillation(batch.logits, batch.labels, teacher, width)
-
-    return loss
-
-
 def sigmoid_recipe(setting: Setting) -> Tree:
     """Constants for the sigmoid loss. Divided by ``width``, it needs a rate about twenty times that of Eq. 2."""
     width = 1000 if setting.data == "imagenet" else 100
     if setting.recipe != "paper":
-        return {"method": {"width": width}, "optim": {"lr": SHORT_RATES[setting.recipe], "weight_decay": 5e-5}}
+        return {"method": {"width": width}, "optim": {"lr": _SHORT_RATES[setting.recipe], "weight_decay": 5e-5}}
     epochs, milestones, decay = (60, [20, 30, 40, 50], 1e-5) if setting.imagenet else (70, [49, 63], 2e-5)
     return {
         "method": {"width": width},
@@ -82,4 +65,4 @@ def sigmoid_recipe(setting: Setting) -> Tree:
     }
 
 
-SHORT_RATES = {"fast": 4.0, "demo": 2.0}
+_SHORT_RATES = {"fast": 4.0, "demo": 2.0}

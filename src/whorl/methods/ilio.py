@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,17 +14,18 @@ from torch import Tensor
 from whorl.config import Config, TrainConfig, Tree, merge
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Load, Method, Phase, Setting, Step
-from whorl.methods.losses import cross_entropy, modified_cross_distillation
+from whorl.methods.losses import classify, modified_cross_distillation
 from whorl.nets.heads import MeansHead
 from whorl.types import IntArray
 
 
 class Ilio(Method):
-    """Task 1 is learned offline. After that each block makes two updates: distilled, then balanced by exemplars."""
+    """ILIO: each new image comes once, in a block of two updates: distilled, then balanced by exemplars."""
 
     name = "ilio"
     head = "means"
     heads = ("means",)
+    online = True
 
     temperature: float = Field(2.0, gt=0)
     accommodation: float = Field(0.5, ge=0, le=1)
@@ -37,9 +39,8 @@ class Ilio(Method):
     def plan(self, step: Step) -> list[Phase]:
         """One phase; online, it is a single pass."""
         if step.task == 1:
-            return [step.phase("train", step.new, lambda b: cross_entropy(b.logits, b.labels))]
-        head = step.model.head
-        assert isinstance(head, MeansHead), "the config has been checked"
+            return [step.phase("train", step.new, classify)]
+        head = step.head(MeansHead)
 
         def loss(batch: Batch) -> Tensor:
             if _is_block(batch):
@@ -47,23 +48,28 @@ class Ilio(Method):
                 return modified_cross_distillation(
                     batch.logits, batch.labels, teacher, self.temperature, self.accommodation
                 )
-            return cross_entropy(batch.logits, batch.labels)
+            return classify(batch)
 
         def observe(batch: Batch) -> None:
             if _is_block(batch):
                 head.observe(batch.features.detach(), batch.labels)
 
-        new, old = len(step.new), len(step.exemplars)
-        optim = step.optim.model_copy(update={"lr": self.lr, "schedule": "constant"})
-        online = step.phase("online", step.new + step.exemplars, loss)
-        batches = lambda draws: paired(new, old, self.block, self.strict, draws)  # noqa: E731
-        return [replace(online, epochs=1, batch=self.block, optim=optim, batches=batches, after=observe)]
+        return [
+            replace(
+                step.phase("online", step.new + step.exemplars, loss),
+                epochs=1,
+                batch=self.block,
+                optim=step.optim.model_copy(update={"lr": self.lr, "schedule": "constant"}),
+                batches=partial(paired, len(step.new), len(step.exemplars), self.block, self.strict),
+                after=observe,
+                rate_key="method.lr",
+            )
+        ]
 
     def settle(self, step: Step) -> dict[str, float]:
         """The class means start as those of task 1's images."""
         if step.task == 1:
-            head = step.model.head
-            assert isinstance(head, MeansHead), "the config has been checked"
+            head = step.head(MeansHead)
             features = torch.from_numpy(step.features(step.new.images)).to(head.means)
             head.observe(features, torch.from_numpy(step.new.labels).to(features.device))
         return {}
@@ -77,8 +83,8 @@ class Ilio(Method):
         super().check(config, sizes)
         if config.train.epochs != 1:
             raise WhorlError(
-                "ilio sees each new image once, so --epochs does not apply to it; "
-                "--set train.first_epochs=N changes its first, offline task"
+                "ilio sees each new image once, so train.epochs must stay 1; "
+                "train.first_epochs is that of its first, offline task"
             )
 
     @classmethod

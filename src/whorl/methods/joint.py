@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whorl.methods.base import Method, Phase, Step
-from whorl.methods.losses import cross_entropy
+from whorl.methods.losses import classify
 
 
 class Joint(Method):
@@ -18,4 +18,4 @@ class Joint(Method):
         data = step.new
         for samples in step.past:
             data = data + samples
-        return [step.phase("train", data, lambda b: cross_entropy(b.logits, b.labels))]
+        return [step.phase("train", data, classify)]

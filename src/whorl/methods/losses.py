@@ -33,13 +33,36 @@ def cross_distillation(logits: Tensor, labels: Tensor, teacher: Tensor, temperat
     return alpha * distillation(logits, teacher, temperature) + (1 - alpha) * cross_entropy(logits, labels)
 
 
+def classify(batch: Batch) -> Tensor:
+    """Eq. 2 of a batch: the loss of every first task with a softmax."""
+    return cross_entropy(batch.logits, batch.labels)
+
+
 def distil(step: Step, temperature: float) -> Loss:
     """Eq. 2 in task 1, Eq. 3 afterwards: the loss of ours, WA and BiC."""
 
     def loss(batch: Batch) -> Tensor:
-        if step.task == 1:
-            return cross_entropy(batch.logits, batch.labels)
         return cross_distillation(batch.logits, batch.labels, step.teacher(batch.images).logits, temperature)
+
+    return classify if step.task == 1 else loss
+
+
+def classify_and_distil(step: Step, temperature: float, weight: float, first: int) -> Loss:
+    """Eq. 2 over the columns from ``first`` on, plus, after task 1, ``weight`` times Eq. 1."""
+
+    def loss(batch: Batch) -> Tensor:
+        own = cross_entropy(batch.logits[:, first:], batch.labels - first)
+        return own + weight * distillation(batch.logits, step.teacher(batch.images).logits, temperature)
+
+    return classify if step.task == 1 else loss
+
+
+def distil_sigmoids(step: Step, width: int) -> Loss:
+    """iCaRL's loss of a step; in task 1 there is no teacher, and all targets are one-hot."""
+
+    def loss(batch: Batch) -> Tensor:
+        teacher = batch.logits[:, :0] if step.task == 1 else step.teacher(batch.images).logits
+        return sigmoid_distillation(batch.logits, batch.labels, teacher, width)
 
     return loss
 
@@ -63,7 +86,7 @@ def sigmoid_distillation(logits: Tensor, labels: Tensor, teacher: Tensor, width:
 
 def less_forget(features: Tensor, teacher: Tensor) -> Tensor:
     """LUCIR: one minus the cosine between the student's and the teacher's feature of the same image."""
-    return (1 - F.cosine_similarity(features, teacher, dim=1)).mean()
+    return (1 - F.cosine_similarity(features.float(), teacher.float(), dim=1)).mean()
 
 
 def margin_ranking(cosines: Tensor, labels: Tensor, known: int, negatives: int, margin: float) -> Tensor:
@@ -71,12 +94,10 @@ def margin_ranking(cosines: Tensor, labels: Tensor, known: int, negatives: int, 
 
     The mean over (sample, nearest new class) of max(0, margin - own cosine + theirs); 0 without old samples.
     """
-    old = labels < known
-    if not old.any():
-        return cosines.sum() * 0
-    own = cosines[old].gather(1, labels[old].unsqueeze(1))
-    nearest = cosines[old, known:].topk(negatives, dim=1).values
-    return F.relu(margin - own + nearest).mean()
+    old = (labels < known).unsqueeze(1)
+    own = cosines.gather(1, labels.unsqueeze(1))
+    nearest = cosines[:, known:].topk(negatives, dim=1).values
+    return (F.relu(margin - own + nearest) * old).sum() / (negatives * old.sum()).clamp(min=1)
 
 
 def accommodated(logits: Tensor, teacher: Tensor, ratio: float) -> Tensor:

@@ -14,12 +14,12 @@ from whorl.config import Config, Tree, merge
 from whorl.errors import WhorlError
 from whorl.memory.nme import class_means
 from whorl.methods.base import Batch, Method, Phase, Setting, Step
-from whorl.methods.losses import cross_entropy, less_forget, margin_ranking
+from whorl.methods.losses import classify, less_forget, margin_ranking
 from whorl.nets.heads import CosineHead
 
 
 class Lucir(Method):
-    """Cross-entropy on scaled cosines, less-forget and margin ranking; new rows imprinted, old rows frozen."""
+    """LUCIR: cross-entropy on scaled cosines, less-forget and margin ranking; new rows imprinted, old rows frozen."""
 
     name = "lucir"
     head = "cosine"
@@ -36,22 +36,25 @@ class Lucir(Method):
     imprint: bool = True
     """Start each new row at its class's or cluster's mean."""
 
+    def prepare(self, step: Step) -> None:
+        """Imprint: each new row is its class's mean of unit features, as long as old rows are on average."""
+        if step.task == 1 or not self.imprint:
+            return
+        weight, known = step.head(CosineHead).weight, step.known
+        means = class_means(step.features(step.new.images), step.new.labels - known, step.sizes[-1])
+        with torch.no_grad():
+            weight[known:] = torch.from_numpy(means).to(weight) * weight[:known].norm(dim=1).mean()
+
     def plan(self, step: Step) -> list[Phase]:
         """One phase."""
         if step.task == 1:
-            return [step.phase("train", step.new, lambda b: cross_entropy(b.logits, b.labels))]
-        head, known, new = step.model.head, step.known, step.sizes[-1]
-        assert isinstance(head, CosineHead), "the config has been checked"
+            return [step.phase("train", step.new, classify)]
+        head, known, new = step.head(CosineHead), step.known, step.sizes[-1]
         rows = head.weight.detach()[:known].clone()
-        if self.imprint:
-            means = class_means(step.features(step.new.images), step.new.labels - known, new)
-            with torch.no_grad():
-                head.weight[known:] = torch.from_numpy(means).to(rows) * rows.norm(dim=1).mean()
         forget = self.less_forget * math.sqrt(known / new)
 
         def loss(batch: Batch) -> Tensor:
-            total = cross_entropy(batch.logits, batch.labels)
-            total = total + forget * less_forget(batch.features, step.teacher(batch.images).features)
+            total = classify(batch) + forget * less_forget(batch.features, step.teacher(batch.images).features)
             if self.ranking == 0:
                 return total
             cosines = head.cosines(batch.features)
@@ -67,7 +70,8 @@ class Lucir(Method):
     def check(self, config: Config, sizes: Sequence[int]) -> None:
         """K new classes must be there to choose from."""
         super().check(config, sizes)
-        if self.ranking > 0 and self.negatives > config.stream.step:
+        ranks = self.ranking > 0 and config.stream.tasks != 1
+        if ranks and self.negatives > config.stream.step:
             raise WhorlError(
                 f"lucir ranks against the {self.negatives} nearest new classes, but a task brings "
                 f"{config.stream.step}; lower it with --set method.negatives={config.stream.step}"
@@ -76,7 +80,10 @@ class Lucir(Method):
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
         """The authors' schedules."""
-        own: Tree = {"method": {"mirror": not setting.imagenet, "less_forget": 10.0 if setting.imagenet else 5.0}}
+        own: Tree = {
+            "method": {"less_forget": 10.0 if setting.imagenet else 5.0},
+            "memory": {"mirror": not setting.imagenet},
+        }
         if setting.recipe == "paper":
             epochs, milestones, decay = (90, [30, 60], 1e-4) if setting.imagenet else (160, [80, 120], 5e-4)
             own["train"] = {"first_epochs": epochs, "epochs": epochs, "batch": 128}

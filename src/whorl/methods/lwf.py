@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
-from torch import Tensor
 
 from whorl.config import Tree, merge
-from whorl.methods.base import Batch, Loss, Method, Phase, Setting, Step
-from whorl.methods.icarl import sigmoid, sigmoid_recipe
-from whorl.methods.losses import cross_entropy, distil, distillation
+from whorl.methods.base import Method, Phase, Setting, Step
+from whorl.methods.icarl import sigmoid_recipe
+from whorl.methods.losses import classify_and_distil, distil, distil_sigmoids
 
 
 class Lwf(Method):
-    """One phase over the new images, in one of three readings of the loss."""
+    """LwF: the new images alone, held to what the last model sees in them; three readings of the loss."""
 
     name = "lwf"
     needs_memory = False
@@ -29,24 +28,14 @@ class Lwf(Method):
     """Of distillation in ``local_ce``."""
 
     def plan(self, step: Step) -> list[Phase]:
-        """One phase."""
-        losses = {
-            "mc_bce": lambda: sigmoid(step, self.width),
-            "local_ce": lambda: self._local_ce(step),
-            "eq3": lambda: distil(step, self.temperature),
-        }
-        return [step.phase("train", step.new, losses[self.variant]())]
-
-    def _local_ce(self, step: Step) -> Loss:
-        """Cross-entropy over the new columns only, so that nothing pushes the old ones down."""
-
-        def loss(batch: Batch) -> Tensor:
-            local = cross_entropy(batch.logits[:, step.known :], batch.labels - step.known)
-            if step.task == 1:
-                return local
-            return local + self.weight * distillation(batch.logits, step.teacher(batch.images).logits, self.temperature)
-
-        return loss
+        """One phase. In ``local_ce`` nothing pushes the old columns down: cross-entropy sees the new ones only."""
+        if self.variant == "mc_bce":
+            loss = distil_sigmoids(step, self.width)
+        elif self.variant == "local_ce":
+            loss = classify_and_distil(step, self.temperature, self.weight, first=step.known)
+        else:
+            loss = distil(step, self.temperature)
+        return [step.phase("train", step.new, loss)]
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
@@ -56,11 +45,11 @@ class Lwf(Method):
         if variant == "mc_bce":
             own = sigmoid_recipe(setting)
         elif variant == "local_ce" and setting.recipe == "paper":
-            own = PYCIL
+            own = _PYCIL
         return merge(super().defaults(setting), own)
 
 
-PYCIL: Tree = {
+_PYCIL: Tree = {
     "train": {"first_epochs": 200, "epochs": 250, "batch": 128},
     "optim": {
         "lr": 0.1, "weight_decay": 2e-4, "milestones": [60, 120, 180, 220],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -9,13 +10,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import Tree, merge
+from whorl.config import Config, Tree, merge
+from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Method, Phase, Setting, Step
 from whorl.methods.losses import distil
 
 
 class Wa(Method):
-    """Eq. 3 with weights kept at zero or above; after the step, the new rows are aligned."""
+    """WA: Eq. 3 with the head's weights kept at zero or above; after the step, its new rows are aligned."""
 
     name = "wa"
     head = "linear-nobias"
@@ -31,18 +33,21 @@ class Wa(Method):
     profile: Literal["practical", "full"] = "practical"
     """The schedule of ``--recipe paper`` for CIFAR: 170 epochs in batches of 128, or the authors' 250 of 32."""
 
+    def prepare(self, step: Step) -> None:
+        """Draw the head anew, where that was asked for."""
+        if self.reinit and step.task > 1:
+            step.model.reset_head()
+
     def plan(self, step: Step) -> list[Phase]:
         """One phase."""
         weight = step.model.head.weight
 
-        def clip(_: Batch) -> None:
+        def non_negative(_: Batch) -> None:
             with torch.no_grad():
                 weight.clamp_(min=0)
 
-        if self.reinit and step.task > 1:
-            step.model.reset_head()
         phase = step.phase("train", step.new + step.exemplars, distil(step, self.temperature))
-        return [replace(phase, after=clip) if self.clip else phase]
+        return [replace(phase, after=non_negative) if self.clip else phase]
 
     def settle(self, step: Step) -> dict[str, float]:
         """Align; a bias, where there is one, stays as it is."""
@@ -53,6 +58,15 @@ class Wa(Method):
         with torch.no_grad():
             weight[step.known :] *= gamma
         return {"gamma": gamma}
+
+    def check(self, config: Config, sizes: Sequence[int]) -> None:
+        """A row's length says how large its logits are only where neither weights nor features are negative."""
+        super().check(config, sizes)
+        if self.clip and not config.net.final_relu:
+            raise WhorlError(
+                "wa keeps weights at zero or above and needs features that are too; "
+                "leave net.final_relu=true, or set method.clip=false as well"
+            )
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
@@ -70,7 +84,8 @@ class Wa(Method):
 def alignment(weight: Tensor, known: int, norm: int = 2) -> float:
     """gamma: the mean norm of the old rows over that of the new ones, at most 1."""
     norms = weight.detach().norm(p=norm, dim=1)
-    return float((norms[:known].mean() / norms[known:].mean()).clamp(max=1))
+    old, new = float(norms[:known].mean()), float(norms[known:].mean())
+    return old / new if new > old else 1.0
 
 
 def _schedule(epochs: int, batch: int, milestones: list[int], decay: float, by_task: bool) -> Tree:

@@ -41,7 +41,7 @@ class Model(nn.Module):
         return Output(self.head(features), features)
 
     def grow(self, n: int) -> None:
-        """Add ``n`` classes; the logits of the old ones do not change."""
+        """Add ``n`` classes; the logits of the old ones do not change, but for a correction, which ends here."""
         self.head.grow(n, generator(self.seed, "init", "head", self.classes))
 
     def reset_head(self) -> None:
@@ -56,6 +56,10 @@ class Model(nn.Module):
     def restore(self, state: dict[str, Tensor]) -> None:
         """Load weights saved earlier, growing the head to their width first."""
         self.grow(len(state["head.weight"]) - self.classes)
+        self.load(state)
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Load weights saved earlier by a model of this width."""
         try:
             self.load_state_dict(state)
         except RuntimeError as error:

@@ -177,6 +177,8 @@ class Run:
             truncate(log, sum(len(line) for line in _lines_before(log, task)))
             return None, Spent()
         truncate(log, about["log"])
+        if about["phase"] > about["starts"]:
+            raise WhorlError(f"{path} does not belong to this run (no start of its phase); start over with --fresh")
         with _belonging(path):
             halt = Halt(
                 about["phase"],
