@@ -73,6 +73,7 @@ def test_json_is_one_document_of_the_promised_form(tmp_path: Path) -> None:
         "acc_fc",
         "acc_nme",
         "label_acc",
+        "method",
         "seconds",
         "images_per_second",
     ]
