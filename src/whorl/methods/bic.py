@@ -25,7 +25,7 @@ class Bic(Method):
 
     temperature: float = Field(2.0, gt=0)
     every: int = Field(10, ge=2)
-    """Every so manieth exemplar of a class is held out: 10 is the authors' split of 9 to 1."""
+    """One in so many exemplars of a class is held out: 10 is the authors' split of 9 to 1."""
     correction_epochs: int = Field(200, ge=0)
     correction_lr: float = Field(0.1, gt=0)
     penalty: float = Field(0.1, ge=0)
