@@ -44,10 +44,9 @@ def _stranger(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CASES = [
-    pytest.param({"method__name": method, "labels": labels, "cluster__name": name}, id=f"{method}-{labels}-{name}")
+    pytest.param({"method__name": method, "labels": labels}, id=f"{method}-{labels}")
     for method in [*METHODS, TwoPhase.name]
     for labels in ("pseudo", "given")
-    for name in CLUSTERERS
 ]
 VARIANTS = [
     pytest.param({"memory__reading": "reuse"}, id="reuse"),
@@ -57,6 +56,12 @@ VARIANTS = [
     pytest.param({"classifier": "nme"}, id="nme"),
     pytest.param({"net__head": "cosine", "net__final_relu": False}, id="cosine"),
     pytest.param({"stream__first": 4, "train__epochs": 4}, id="first"),
+    *[pytest.param({"cluster__name": name}, id=name) for name in CLUSTERERS if name != "kmeans"],
+    pytest.param({"pseudo__features": "first"}, id="features-first"),
+    pytest.param({"pseudo__features": "scratch"}, id="features-scratch"),
+    pytest.param({"pseudo__features": "pca"}, id="features-pca"),
+    pytest.param({"pseudo__refresh": 1, "train__epochs": 3}, id="refresh"),
+    pytest.param({"pseudo__refresh": 1, "pseudo__ids": "reset", "method__name": "eeil"}, id="refresh-reset"),
     pytest.param({"method__name": "lwf", "method__variant": "local_ce"}, id="lwf-local_ce"),
     pytest.param({"method__name": "icarl", "method__loss": "ce_kd"}, id="icarl-ce_kd"),
     pytest.param(

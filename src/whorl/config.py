@@ -109,6 +109,17 @@ class ClusterConfig(Section):
     l2: bool = False
 
 
+class PseudoConfig(Section):
+    """What is clustered into pseudo labels, and how long they hold (the paper's ablations)."""
+
+    features: Literal["current", "first", "scratch", "pca"] = "current"
+    """Of the last model (the paper), of the model after task 1, of a random net, or principal components of pixels."""
+    refresh: int = Field(0, ge=0)
+    """K of UPL-K: cluster again with the current model every K epochs; 0 is never, as the paper has it."""
+    ids: Literal["aligned", "reset"] = "aligned"
+    """After clustering again: match the new groups to the old labels, or draw the new rows of the head anew (A30)."""
+
+
 class MemoryConfig(Section):
     """How many exemplars are kept and how they are chosen (Algorithm 2 and its readings)."""
 
@@ -148,6 +159,7 @@ class Config(Section):
     train: TrainConfig
     optim: OptimConfig
     cluster: ClusterConfig = ClusterConfig()
+    pseudo: PseudoConfig = PseudoConfig()
     memory: MemoryConfig = MemoryConfig()
 
     def tree(self) -> Tree:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,12 +17,14 @@ from whorl.data.augment import Augment
 from whorl.data.stream import Task
 from whorl.fit import Epoch, fit
 from whorl.labels.labeler import labels_for
+from whorl.labels.pixels import principal_components
 from whorl.memory.holdout import hold_out, is_held_out, weave
 from whorl.memory.memory import Memory
 from whorl.memory.nme import class_means, nme_scores
 from whorl.memory.select import exemplars, get_selector
 from whorl.methods import method_of
 from whorl.methods.base import Phase, Samples, Step
+from whorl.metrics.match import aligned
 from whorl.nets.extract import extract
 from whorl.nets.heads import MeansHead
 from whorl.nets.model import Model, Output, weights
@@ -54,6 +57,8 @@ class State:
     labels: list[Tensor]
     """The labels each task was learned with."""
     memory: dict[str, Tensor]
+    first: dict[str, Tensor]
+    """The model after task 1."""
 
 
 class Learner:
@@ -61,9 +66,10 @@ class Learner:
 
     def __init__(self, config: Config, augment: Augment, runtime: Runtime) -> None:
         self.config, self.augment, self.runtime = config, augment, runtime
-        net = config.net
-        self.model = runtime.place(Model(net.arch, net.head, net.final_relu, config.seed))
-        self.frozen = self.model.frozen()
+        self.model = self._new_model(config.seed)
+        self.frozen = self.first = self.model.frozen()
+        """The last finished model, and the one after task 1."""
+        self._first_weights = weights(self.model)
         self.memory = Memory(config.memory.policy, config.memory.quota)
         self.learned: list[Samples] = []
         self.sizes: list[int] = []
@@ -86,20 +92,18 @@ class Learner:
         """One step of Algorithm 1. Stops after each epoch to say where it stands; run it to the end."""
         if resume is None:
             seed = derive(self.config.seed, "cluster", task.index)
-            labels = labels_for(
-                task.labels, lambda: self.features(task.images), self.clusterer, self.known, task.classes, seed
-            )
+            look = self._look
+            labels = labels_for(task.labels, lambda: look(task.images), self.clusterer, self.known, task.classes, seed)
         else:
             labels = resume.labels
         self.model.grow(task.classes)
         self.runtime.place(self.model)
         samples, held = Samples(task.images, labels), self._hold_out(task, labels)
-        step = self._step(task, samples, held)
-        if resume is None:
-            self.method.prepare(step)
-        yield from self._train(step, samples, ticker, resume)
+        step, samples = yield from self._train(task, samples, held, ticker, resume)
         self.settled = self.method.settle(step)
         self.frozen = self.model.frozen()
+        if task.index == 1:
+            self.first, self._first_weights = self.frozen, weights(self.model)
         self._remember(task, samples, held)
         self.learned.append(samples)
         self.sizes.append(task.classes)
@@ -130,12 +134,13 @@ class Learner:
     def state(self) -> State:
         """All that has to be kept to go on later."""
         labels = [torch.from_numpy(samples.labels) for samples in self.learned]
-        return State(weights(self.model), labels, self.memory.state())
+        return State(weights(self.model), labels, self.memory.state(), self._first_weights)
 
     def restore(self, state: State, tasks: Iterable[Task]) -> None:
         """Become the learner whose state this was; ``tasks`` are the ones it had learned."""
-        self.model.restore(state.model)
-        self.runtime.place(self.model)
+        self._first_weights = state.first
+        self.first = self._new_model(self.config.seed, state.first).frozen()
+        self.model = self._new_model(self.config.seed, state.model)
         self.frozen = self.model.frozen()
         self.memory = Memory.from_state(self.memory.policy, self.memory.quota, state.memory)
         pairs = list(zip(tasks, state.labels, strict=True))
@@ -170,40 +175,105 @@ class Learner:
             freeze=lambda: Teacher(self.model.frozen(), self.runtime),
         )
 
-    def _train(self, step: Step, samples: Samples, ticker: Ticker, resume: Halt | None) -> Iterator[Halt]:
-        starts: list[dict[str, Tensor]] = []
-        for number, phase in enumerate(self._phases(step, resume)):
-            if number > 0:
-                starts.append(resume.starts[number - 1] if resume and number <= resume.phase else weights(self.model))
-            if resume and number < resume.phase:
-                continue
-            begin, momenta = 0, {}
-            if resume and number == resume.phase:
-                self.model.load(resume.model)
-                begin, momenta = resume.epoch + 1, resume.momenta
-            purpose = (step.task, number)
-            epochs = fit(
-                phase, self.model, self.augment, self.runtime, self.config.seed, purpose, ticker, begin, momenta
-            )
-            for epoch in epochs:
-                yield self._halt(step, samples.labels, number, phase, epoch, tuple(starts))
+    def _look(self, images: ImageSource) -> FloatArray:
+        """What pseudo labels are made from."""
+        kind = self.config.pseudo.features
+        if kind == "pca":
+            return principal_components(images, self.augment, self.model.backbone.dim, self.config.seed)
+        if kind == "scratch":
+            random = self._new_model(derive(self.config.seed, "scratch")).frozen()
+            return extract(random, images, self.augment, self.runtime)
+        return extract(self.first if kind == "first" else self.frozen, images, self.augment, self.runtime)
 
-    def _phases(self, step: Step, resume: Halt | None) -> Iterator[Phase]:
-        """The method's plan. When resuming, each phase is planned with the model that its start saw."""
-        plan = iter(self.method.plan(step))
-        number = 0
-        while True:
+    def _new_model(self, seed: int, state: dict[str, Tensor] | None = None) -> Model:
+        net = self.config.net
+        model = Model(net.arch, net.head, net.final_relu, seed)
+        if state is not None:
+            model.restore(state)
+        return self.runtime.place(model)
+
+    def _train(
+        self, task: Task, samples: Samples, held: IntArray, ticker: Ticker, resume: Halt | None
+    ) -> Generator[Halt, None, tuple[Step, Samples]]:
+        """Run the method's plan. When resuming, each phase is planned with the model that its start saw.
+
+        Returns the step as its last phase saw it, and all samples of the task with their final labels.
+        """
+        step = self._step(task, samples, held)
+        if resume is None:
+            self.method.prepare(step)
+        plan, starts = iter(self.method.plan(step)), list[dict[str, Tensor]]()
+        for number in itertools.count():
             if resume and 0 < number <= resume.phase:
                 self.model.load(resume.starts[number - 1])
             phase = next(plan, None)
             if phase is None:
-                return
-            yield phase
-            number += 1
+                return step, samples
+            if number > 0:
+                starts.append(weights(self.model))
+            if resume and number < resume.phase:
+                continue
+            begin, momenta = 0, dict[str, Tensor]()
+            if resume and number == resume.phase:
+                self.model.load(resume.model)
+                begin, momenta = resume.epoch + 1, resume.momenta
+            while begin < phase.epochs:
+                begin, momenta, samples = yield from self._stretch(
+                    task, samples, number, phase, begin, momenta, tuple(starts), ticker
+                )
+                if begin < phase.epochs:  # the labels have changed, and the plan with them
+                    step = self._step(task, samples, held)
+                    plan = iter(self.method.plan(step))
+                    phase = next(plan)
+        raise AssertionError("a plan ends")
+
+    def _stretch(
+        self,
+        task: Task,
+        samples: Samples,
+        number: int,
+        phase: Phase,
+        begin: int,
+        momenta: dict[str, Tensor],
+        starts: tuple[dict[str, Tensor], ...],
+        ticker: Ticker,
+    ) -> Generator[Halt, None, tuple[int, dict[str, Tensor], Samples]]:
+        """Epochs of one phase from ``begin`` on, to its end or to where labels were made anew; returns where it is."""
+        purpose = (task.index, number)
+        epochs = fit(phase, self.model, self.augment, self.runtime, self.config.seed, purpose, ticker, begin, momenta)
+        for epoch in epochs:
+            begin, momenta = epoch.epoch + 1, epoch.momenta
+            due = number == 0 and self._due(task, begin, phase.epochs)
+            if due:
+                samples = self._refresh(task, samples, begin, momenta)
+            yield self._halt(task, samples.labels, number, phase, epoch, starts)
+            if due:
+                break
+        epochs.close()
+        return begin, momenta, samples
+
+    def _due(self, task: Task, done: int, epochs: int) -> bool:
+        """Whether the labels are to be made anew after ``done`` of the first phase's epochs."""
+        every = self.config.pseudo.refresh
+        return task.labels is HIDDEN and every > 0 and done % every == 0 and done < epochs
+
+    def _refresh(self, task: Task, samples: Samples, done: int, momenta: dict[str, Tensor]) -> Samples:
+        """UPL-K: cluster with the model as it is, and keep the ids in line with the head's rows (A30)."""
+        features = extract(self.model.frozen(), task.images, self.augment, self.runtime)
+        seed = derive(self.config.seed, "cluster", task.index, done)
+        groups = self.clusterer.fit_predict(features, task.classes, seed).labels
+        if self.config.pseudo.ids == "aligned":
+            groups = aligned(groups, samples.labels - self.known, task.classes)
+        else:
+            self.model.reset_head(self.known, done)
+            for name in ("head.weight", "head.bias"):
+                if name in momenta:
+                    momenta[name][self.known :] = 0
+        return Samples(task.images, np.asarray(groups + self.known, dtype=np.int64))
 
     def _halt(
         self,
-        step: Step,
+        task: Task,
         labels: IntArray,
         number: int,
         phase: Phase,
@@ -211,7 +281,7 @@ class Learner:
         starts: tuple[dict[str, Tensor], ...],
     ) -> Halt:
         record = {
-            "task": step.task,
+            "task": task.index,
             "phase": phase.name,
             "epoch": epoch.epoch + 1,
             "epochs": phase.epochs,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from whorl import cluster
-from whorl.config import Config
+from whorl.config import Config, PseudoConfig
 from whorl.data.augment import VIEWS, Augment
 from whorl.data.source import Dataset
 from whorl.data.stream import Stream, class_incremental, split_sizes
@@ -47,7 +47,15 @@ def check(config: Config) -> None:
             raise unknown(kind, name, known)
     get_selector(config.memory.select)
     cluster.create(**config.cluster.model_dump())
-    method_of(config).check(config, ())
+    method, pseudo = method_of(config), config.pseudo
+    method.check(config, ())
+    if config.labels == "given" and pseudo != PseudoConfig():
+        raise WhorlError("--features and --refresh are about pseudo labels; leave them out with --labels given")
+    if pseudo.refresh and pseudo.features != "current":
+        raise WhorlError(f"--refresh clusters with the current model; it does not go with --features {pseudo.features}")
+    if pseudo.refresh and (method.online or method.hold_out_every):
+        reason = "sees each image once" if method.online else "holds images out by their first labels"
+        raise WhorlError(f"{method.name} {reason}; it does not go with --refresh")
     if config.classifier == "nme" and config.memory.quota == 0:
         raise WhorlError("--classifier nme needs exemplars; set --quota or choose --classifier fc")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ def fit(
     ticker: Ticker,
     start: int = 0,
     momenta: Mapping[str, Tensor] = {},
-) -> Iterator[Epoch]:
+) -> Generator[Epoch, None, None]:
     """Train ``model`` in place and stop after each epoch to say so.
 
     All that is random is drawn from (``seed``, ``purpose``, epoch), so starting at epoch ``start`` with the momenta

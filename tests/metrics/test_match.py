@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from whorl.metrics.match import contingency, match, matched_accuracy
+from whorl.metrics.match import aligned, contingency, match, matched_accuracy
 
 
 def brute_force(table: np.ndarray) -> int:
@@ -69,3 +69,13 @@ def test_no_samples_have_no_accuracy() -> None:
     nothing = np.empty(0, dtype=np.int64)
     with pytest.raises(ValueError, match="no samples"):
         matched_accuracy(nothing, nothing, 2, 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_aligned_keeps_as_many_labels_as_any_renaming_can(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    groups, labels = rng.integers(0, 4, 60), rng.integers(0, 4, 60)
+    best = max(int((np.array(names)[groups] == labels).sum()) for names in permutations(range(4)))
+    renamed = aligned(groups, labels, 4)
+    assert int((renamed == labels).sum()) == best
+    assert len({(old, new) for old, new in zip(groups.tolist(), renamed.tolist(), strict=True)}) == 4

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from whorl import registry
 from whorl.cluster.base import Clusterer, require_finite, unit_rows
 from whorl.errors import unknown
-from whorl.metrics.match import contingency, match
+from whorl.metrics.match import aligned
 from whorl.seeds import derive
 from whorl.types import FloatArray, IntArray
 
@@ -88,7 +88,7 @@ def exemplars(
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     groups = labels if reading == "reuse" else _cluster(clusterer, features, n_new, seed)
     if reading == "aligned":
-        groups = match(contingency(groups, labels, n_new, n_new))[groups]
+        groups = aligned(groups, labels, n_new)
     stored = groups if reading == "recluster" else labels
     picks = [
         # Each id has its own seed, or equally large groups would all keep the same positions.

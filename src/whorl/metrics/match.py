@@ -33,6 +33,11 @@ def match(table: IntArray) -> IntArray:
     return mapping
 
 
+def aligned(groups: IntArray, labels: IntArray, k: int) -> IntArray:
+    """The groups, numbered 0..k-1, under the names that let most samples keep their label."""
+    return match(contingency(groups, labels, k, k))[groups]
+
+
 def matched_accuracy(predicted: IntArray, truth: IntArray, ids: int, classes: int) -> float:
     """The share of samples whose id is matched to their class, under the best matching."""
     table = contingency(predicted, truth, ids, classes)

@@ -31,14 +31,14 @@ class LinearHead(nn.Module):
         """Logits of the classes seen so far."""
         return F.linear(features, self.weight, self.bias)
 
-    def reset(self, generator: torch.Generator) -> None:
-        """Draw every row anew, in place."""
+    def reset(self, first: int, generator: torch.Generator) -> None:
+        """Draw the rows from ``first`` on anew, in place."""
         fresh = LinearHead(self.weight.shape[1], self.bias is not None)
         fresh.grow(len(self.weight), generator)
         with torch.no_grad():
-            self.weight.copy_(fresh.weight)
+            self.weight[first:] = fresh.weight[first:]
             if self.bias is not None and fresh.bias is not None:
-                self.bias.copy_(fresh.bias)
+                self.bias[first:] = fresh.bias[first:]
 
     def grow(self, n: int, generator: torch.Generator) -> None:
         """Add ``n`` classes; the logits of the old ones do not change."""
@@ -118,6 +118,11 @@ class CosineHead(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Logits of the classes seen so far."""
         return self.eta * self.cosines(features)
+
+    def reset(self, first: int, generator: torch.Generator) -> None:
+        """Draw the rows from ``first`` on anew, in place."""
+        with torch.no_grad():
+            self.weight[first:] = _rows(len(self.weight) - first, self.weight.shape[1], generator)
 
     def grow(self, n: int, generator: torch.Generator) -> None:
         """Add ``n`` classes; the logits of the old ones do not change."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from whorl.errors import WhorlError
-from whorl.nets.heads import HEADS, Head, LinearHead
+from whorl.nets.heads import HEADS, Head
 from whorl.nets.resnet import BACKBONES, fold, initialise
 from whorl.seeds import generator
 
@@ -44,10 +44,9 @@ class Model(nn.Module):
         """Add ``n`` classes; the logits of the old ones do not change, but for a correction, which ends here."""
         self.head.grow(n, generator(self.seed, "init", "head", self.classes))
 
-    def reset_head(self) -> None:
-        """Draw all rows of a linear head anew."""
-        assert isinstance(self.head, LinearHead)
-        self.head.reset(generator(self.seed, "init", "head anew", self.classes))
+    def reset_head(self, first: int = 0, draw: int = 0) -> None:
+        """Draw the rows of the head anew, from row ``first`` on; another ``draw`` gives other rows."""
+        self.head.reset(first, generator(self.seed, "init", "head anew", self.classes, draw))
 
     def frozen(self) -> Model:
         """A copy for looking only (teacher, extraction, evaluation): eval mode, no gradient, batch norm folded in."""

@@ -208,7 +208,7 @@ class Run:
         with _belonging(self.path):
             model = unnest("model", files[-1])
             model["head.weight"], memory["images"]
-            return State(model, [tensors["labels"] for tensors in files], memory)
+            return State(model, [tensors["labels"] for tensors in files], memory, unnest("model", files[0]))
 
 
 @contextmanager
