@@ -92,6 +92,7 @@ def test_a_stranger_s_method_shows_up_and_runs(tmp_path: Path) -> None:
         (["--method", "bic", "--reading", "recluster"], "choose --reading aligned or reuse"),
         (["--method", "bic", "--per-class", "9"], "no class of task 1 has the 10 it takes to hold out one"),
         (["--method", "ilio"], "ilio sees each new image once, so --epochs does not apply"),
+        (["--set", "method=ours"], "method is a section of the config; set one of its keys"),
         (["--method", "ilio", "--epochs", "1"], "ilio sees each new image once, so --epochs does not apply"),
         (["--method", "wa", "--set", "net.final_relu=false"], "leave net.final_relu=true, or set method.clip=false"),
         (["--method", "wa", "--set", "method.norm=3"], "unknown method.norm value '3'; known: 1, 2"),

@@ -69,7 +69,7 @@ def run(
 ) -> None:
     """Learn class after class. The same command again resumes, or prints the stored result."""
     from whorl.config import merge, parse_override, read_toml
-    from whorl.recipes import override
+    from whorl.recipes import override, resolve
 
     asked = merge(
         read_toml(config) if config else {},
@@ -91,9 +91,10 @@ def run(
     from whorl.runtime import Runtime, find_device
 
     runtime = Runtime(find_device(device), "fp32", channels_last, compile_, workers)
-    if epochs is not None and method_class(str(asked.get("method", {}).get("name", "ours"))).online:
+    name = resolve(asked).method.name
+    if epochs is not None and method_class(name).online:
         raise WhorlError(
-            f"{asked['method']['name']} sees each new image once, so --epochs does not apply to it; "
+            f"{name} sees each new image once, so --epochs does not apply to it; "
             "--set train.first_epochs=N changes its first, offline task"
         )
     resolved, loaded = prepare(asked, data_dir, strict, workers)
