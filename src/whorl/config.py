@@ -217,12 +217,13 @@ def parse_override(text: str) -> Tree:
 
 
 def merge(*trees: Mapping[str, Any]) -> Tree:
-    """Trees laid over each other, the later ones winning."""
+    """Trees laid over each other, the later ones winning; the result shares no branch with them."""
     out: Tree = {}
     for tree in trees:
         for key, value in tree.items():
             old = out.get(key)
-            out[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+            branch = isinstance(value, Mapping)
+            out[key] = merge(old if isinstance(old, dict) else {}, value) if branch else value
     return out
 
 

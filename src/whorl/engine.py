@@ -31,7 +31,7 @@ from whorl.nets.model import Model, Output, weights
 from whorl.reporter import Record, Ticker
 from whorl.runtime import Runtime
 from whorl.seeds import derive
-from whorl.types import HIDDEN, FloatArray, ImageSource, IntArray
+from whorl.types import HIDDEN, FloatArray, ImageSource, IntArray, granted
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,17 @@ class Learner:
         self.runtime.place(self.model)
         samples, held = Samples(task.images, labels), self._hold_out(task, labels)
         step, samples = yield from self._train(task, samples, held, ticker, resume)
-        self.settled = self.method.settle(step)
+        self._finish(task, samples, held, self.method.settle(step))
+
+    def take_over(self, task: Task, model: dict[str, Tensor], settled: dict[str, float]) -> None:
+        """Task 1 with the model that another run ended it with; what follows training is this run's own."""
+        self.model = self._new_model(self.config.seed, model)
+        labels = granted(task.labels)
+        self._finish(task, Samples(task.images, labels), self._hold_out(task, labels), settled)
+
+    def _finish(self, task: Task, samples: Samples, held: IntArray, settled: dict[str, float]) -> None:
+        """What comes after training: the model is frozen, and exemplars are chosen with it."""
+        self.settled = settled
         self.frozen = self.model.frozen()
         if task.index == 1:
             self.first, self._first_weights = self.frozen, weights(self.model)

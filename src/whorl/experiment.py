@@ -11,7 +11,7 @@ from whorl import cluster
 from whorl.config import Config, PseudoConfig
 from whorl.data.augment import VIEWS, Augment
 from whorl.data.source import Dataset
-from whorl.data.stream import Stream, class_incremental, split_sizes
+from whorl.data.stream import Stream, Task, class_incremental, split_sizes
 from whorl.engine import Learner
 from whorl.errors import WhorlError, unknown
 from whorl.evaluate import Evaluator, summary
@@ -67,8 +67,12 @@ def run(
     runtime: Runtime | None = None,
     reporter: Reporter | None = None,
     fresh: bool = False,
+    first: Run | None = None,
 ) -> Result:
-    """Run a config to its end under ``out``: from the start, from where it stopped, or just read the result."""
+    """Run a config to its end under ``out``: from the start, from where it stopped, or just read the result.
+
+    ``first`` is a run with the same :func:`whorl.runs.first.first_task`: its task 1 is taken over, not trained again.
+    """
     check(config)
     stream, evaluator = _protocol(config, data)
     reporter = reporter or Silent()
@@ -85,7 +89,7 @@ def run(
             runtime = replace(runtime or Runtime(), precision=config.precision)
             learner = Learner(config, Augment.of(data, config.train.augment), runtime)
             with threads_for(config.net.arch):
-                for step in _continue(store, learner, stream, evaluator, steps, reporter):
+                for step in _continue(store, learner, stream, evaluator, steps, reporter, first):
                     steps.append(step)
                     scores = {"finished": len(steps) == len(stream), "steps": steps, **summary(steps)}
                     store.save_task(learner.state(), scores)
@@ -112,14 +116,23 @@ def _protocol(config: Config, data: Dataset) -> tuple[Stream, Evaluator]:
 
 
 def _continue(
-    store: Run, learner: Learner, stream: Stream, evaluator: Evaluator, steps: list[Record], reporter: Reporter
+    store: Run,
+    learner: Learner,
+    stream: Stream,
+    evaluator: Evaluator,
+    steps: list[Record],
+    reporter: Reporter,
+    first: Run | None,
 ) -> Iterator[Record]:
     """The scores of every task that is still to be learned."""
+    if first and not steps:
+        yield _taken_over(first, learner, stream[0], evaluator)
     done = len(steps)
-    if done:
+    if done and not learner.learned:
         learner.restore(store.load_task(done), stream[:done])
     halt, spent = store.load_epoch(done + 1)
-    reporter.begin(len(stream), sum(passes(learner, stream)), sum(s["images"] for s in steps) + spent.images)
+    behind, ahead = sum(s["images"] for s in steps), sum(list(_passes(learner.config, stream, learner.augment))[done:])
+    reporter.begin(len(stream), behind + ahead, behind + spent.images)
     for task in stream[done:]:
         reporter.task(task.index, task.classes)
         started = time.perf_counter() - spent.seconds
@@ -145,13 +158,32 @@ def _continue(
         halt, spent = None, Spent()
 
 
-def passes(learner: Learner, stream: Stream) -> Iterator[int]:
-    """How many images each task will push through training: what the time left is told from."""
-    known, seen = 0, 0
-    config, method = learner.config, learner.method
+def _taken_over(first: Run, learner: Learner, task: Task, evaluator: Evaluator) -> Record:
+    """Task 1 from a run that has learned it; only choosing exemplars and scoring are left to do."""
+    started = time.perf_counter()
+    learner.take_over(task, first.load_first(), first.scores()["steps"][0]["method"])
+    return {
+        **evaluator.score(learner, task.index),
+        "method": learner.settled,
+        "taken_from": first.path.name,
+        "images": 0,
+        "seconds": time.perf_counter() - started,
+        "images_per_second": None,
+    }
+
+
+def workload(config: Config, data: Dataset) -> tuple[int, ...]:
+    """About how many images each task of a run will push through training. Raises where the config cannot be run."""
+    check(config)
+    stream, _ = _protocol(config, data)
+    return tuple(_passes(config, stream, Augment.of(data, config.train.augment)))
+
+
+def _passes(config: Config, stream: Stream, augment: Augment) -> Iterator[int]:
+    known, seen, method = 0, 0, method_of(config)
     for task in stream:
         quota = config.memory.quota * (known if config.memory.policy == "per-class" else bool(known))
         replayed = seen if method.needs_past else min(quota, seen) * method.needs_memory
-        load = Load(task.index, known, task.classes, len(task.images), replayed, learner.augment)
+        load = Load(task.index, known, task.classes, len(task.images), replayed, augment)
         yield method.passes(config.train, load)
         known, seen = known + task.classes, seen + len(task.images)

@@ -16,7 +16,7 @@ from scenes import features_of, gradient, heard, names_of, read_all, scene, seen
 from whorl.data.source import Dataset
 from whorl.engine import Teacher
 from whorl.errors import WhorlError
-from whorl.experiment import passes
+from whorl.experiment import workload
 from whorl.methods import METHODS, method_class, method_names
 from whorl.methods.base import Batch, Phase
 from whorl.nets.extract import extract
@@ -212,7 +212,7 @@ def test_how_many_images_a_step_will_push_through_training(changes: dict[str, An
     """What the time left is told from. Exact but for BiC, which does not know beforehand whom it holds out."""
     config = checks.small_config(labels="given", **changes)
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
-    foretold = list(passes(learner, stream))
+    foretold = list(workload(config, small_data))
     counted = []
     for task in stream:
         counted.append(sum(halt.record["images"] for halt in learner.learn(task, Silent())))

@@ -22,8 +22,6 @@ STEP_KEYS = (
     "seconds", "images_per_second",
 )  # fmt: skip
 
-SUBSETS = "S1", "S2"
-
 Opt = typer.Option
 
 
@@ -52,7 +50,7 @@ def run(
     reading: Annotated[str | None, Opt(help="Reading of Algorithm 2: aligned, reuse, recluster.")] = None,
     features: Annotated[str | None, Opt(help="What is clustered: current, first, scratch, pca.")] = None,
     refresh: Annotated[int | None, Opt(help="Cluster again every so many epochs (UPL-K); 0: never.")] = None,
-    cluster: Annotated[str | None, Opt(help="Clustering: kmeans.")] = None,
+    cluster: Annotated[str | None, Opt(help="Clustering: kmeans, gmm, spectral, agglomerative, sinkhorn.")] = None,
     epochs: Annotated[int | None, Opt(help="Epochs of every task.")] = None,
     set_: Annotated[list[str] | None, Opt("--set", help="Any constant, e.g. optim.lr=0.05. Repeatable.")] = None,
     config: Annotated[Path | None, Opt(help="A TOML file of the same keys; flags win over it.")] = None,
@@ -116,23 +114,16 @@ def run(
 
 def prepare(asked: dict[str, Any], data_dir: Path | None, strict: bool, workers: int) -> tuple[Config, Dataset]:
     """The whole config and its data. The config is checked before the data are loaded, which may take a while."""
-    from whorl.data import DataOptions, load
+    from whorl.data.configured import load_configured
     from whorl.experiment import check
     from whorl.recipes import resolve
 
     config = resolve(asked)
     check(config)
-    wanted = config.data
-    if wanted.subset != SUBSETS[0] and wanted.name != "imagenet100":
-        raise WhorlError(f"--subset is for imagenet100, not {wanted.name}")
-    options = DataOptions(wanted.resize, wanted.per_class, wanted.classes, wanted.subset, strict, workers)
-    loaded = load(wanted.name, data_dir, options, notify=lambda line: print(line, file=sys.stderr))
-    if loaded.skipped:
-        print(f"skipped {len(loaded.skipped)} broken images; --strict stops at the first instead", file=sys.stderr)
-    # What a list file chose is in the fingerprint; where the file lies is nobody's business.
-    subset = wanted.subset if wanted.subset in SUBSETS else "list"
-    identified = wanted.model_copy(update={"fingerprint": loaded.fingerprint, "subset": subset})
-    return config.model_copy(update={"data": identified}), loaded
+    found, loaded = load_configured(
+        config.data, data_dir, strict, workers, notify=lambda line: print(line, file=sys.stderr)
+    )
+    return config.model_copy(update={"data": found}), loaded
 
 
 def document(result: Result) -> dict[str, Any]:

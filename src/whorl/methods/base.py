@@ -165,6 +165,10 @@ class Load:
         return self.replayed * (self.known + self.classes) // max(self.known, 1)
 
 
+PLAIN_FIRST_TASK: Tree = {"loss": "cross-entropy"}
+"""``first_task`` of methods that begin with Eq. 2 alone, whatever they do later."""
+
+
 class Method(Section, ABC):
     """Subclass, give a ``name``, write ``plan``. Everything else has a default.
 
@@ -197,6 +201,11 @@ class Method(Section, ABC):
     def hold_out_every(self) -> int:
         """k, where every k-th exemplar of a class is kept for validation and never trained on; 0: none is."""
         return 0
+
+    @property
+    def first_task(self) -> Tree:
+        """What of the method task 1 is trained by. Methods that return the same share a first task."""
+        return {"name": self.name, **self.model_dump(mode="json")}
 
     def passes(self, train: TrainConfig, load: Load) -> int:
         """About how many images a step will push through training: what the time left is told from."""

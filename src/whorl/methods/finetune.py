@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from whorl.methods.base import Method, Phase, Step
+from whorl.config import Tree
+from whorl.methods.base import PLAIN_FIRST_TASK, Method, Phase, Step
 from whorl.methods.losses import classify
 
 
@@ -15,3 +16,8 @@ class Finetune(Method):
     def plan(self, step: Step) -> list[Phase]:
         """One phase over the new images."""
         return [step.phase("train", step.new, classify)]
+
+    @property
+    def first_task(self) -> Tree:
+        """Nothing but Eq. 2."""
+        return PLAIN_FIRST_TASK

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from whorl.methods.base import Method, Phase, Step
+from whorl.config import Tree
+from whorl.methods.base import PLAIN_FIRST_TASK, Method, Phase, Step
 from whorl.methods.losses import classify
 
 
@@ -19,3 +20,8 @@ class Joint(Method):
         for samples in step.past:
             data = data + samples
         return [step.phase("train", data, classify)]
+
+    @property
+    def first_task(self) -> Tree:
+        """Nothing but Eq. 2."""
+        return PLAIN_FIRST_TASK

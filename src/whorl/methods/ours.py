@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from whorl.methods.base import Method, Phase, Step
+from whorl.config import Tree
+from whorl.methods.base import PLAIN_FIRST_TASK, Method, Phase, Step
 from whorl.methods.losses import distil
 
 
@@ -19,3 +20,8 @@ class Ours(Method):
     def plan(self, step: Step) -> list[Phase]:
         """One phase: Eq. 2 alone in task 1, Eq. 3 afterwards."""
         return [step.phase("train", step.new + step.exemplars, distil(step, self.temperature))]
+
+    @property
+    def first_task(self) -> Tree:
+        """Nothing but Eq. 2."""
+        return PLAIN_FIRST_TASK

@@ -21,7 +21,8 @@ _BLOCK = 4096  # rows sorted at a time: a full argsort of ImageNet-1000's test s
 class Scores:
     """The scores of one model after one task, over the test images of all classes seen.
 
-    ``acc`` is the paper's number for rows without labels, ``acc_plain`` for supervised rows (docs/protocol.md, A19).
+    ``acc`` and ``acc5`` are the paper's numbers for rows without labels, ``acc_plain`` and ``acc5_plain`` for
+    supervised rows (docs/protocol.md, A19).
     """
 
     acc: float
@@ -30,6 +31,8 @@ class Scores:
     """Accuracy with every id taken as the class of the same number."""
     acc5: float
     """A hit where one of the five best ids is matched to the class; the matching is that of ``acc`` (A21)."""
+    acc5_plain: float
+    """A hit where the class is one of the five best ids, every id taken as the class of the same number."""
     nmi: float
     """Normalised mutual information, geometric normaliser (A41)."""
     ari: float
@@ -73,6 +76,7 @@ def score(
         acc=share_matched(table, mapping),
         acc_plain=float(np.mean(predicted == truth)),
         acc5=float(hits.any(axis=1).mean()),
+        acc5_plain=float((ranked == truth[:, None]).any(axis=1).mean()),
         nmi=nmi(table),
         ari=ari(table),
         per_task=_per_task(hits[:, 0], truth, sizes),

@@ -46,9 +46,14 @@ def truncate(path: Path, length: int) -> None:
         os.truncate(path, length)
 
 
+def write_bytes(path: Path, payload: bytes) -> None:
+    """A file, atomically."""
+    write_atomic(path, lambda temporary: _write(temporary, payload))
+
+
 def write_text(path: Path, text: str) -> None:
     """A text file, atomically."""
-    write_atomic(path, lambda temporary: _write(temporary, text.encode()))
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -67,8 +72,7 @@ def read_json(path: Path) -> Any:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any] = {}) -> None:
     """A safetensors file, atomically; ``about`` goes into its header as JSON."""
     dense = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    payload = safetensors.torch.save(dense, {"whorl": json.dumps(about)})
-    write_atomic(path, lambda temporary: _write(temporary, payload))
+    write_bytes(path, safetensors.torch.save(dense, {"whorl": json.dumps(about)}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

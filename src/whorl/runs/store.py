@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO
 
 import torch
+from torch import Tensor
 
 from whorl.config import Config, checked, read_toml, write_toml
 from whorl.engine import Halt, State
@@ -200,6 +201,15 @@ class Run:
         (self.path / "epoch.safetensors").unlink(missing_ok=True)
         self.tidy(done, scores["finished"])
 
+    def load_first(self) -> dict[str, Tensor]:
+        """The model after task 1."""
+        path = self.path / "task-01.safetensors"
+        tensors, _ = read_tensors(path)
+        with _belonging(path):
+            model = unnest("model", tensors)
+            model["head.weight"]
+            return model
+
     def load_task(self, done: int) -> State:
         """The state after task ``done``."""
         paths = [self.path / f"task-{number:02}.safetensors" for number in range(1, done + 1)]
@@ -209,6 +219,20 @@ class Run:
             model = unnest("model", files[-1])
             model["head.weight"], memory["images"]
             return State(model, [tensors["labels"] for tensors in files], memory, unnest("model", files[0]))
+
+
+def stored(out: Path) -> tuple[list[tuple[Run, Record]], list[str]]:
+    """Every run under ``out`` with its scores, and a line on each folder that cannot be read as one."""
+    if not out.is_dir():
+        raise WhorlError(f"there is no folder {out} with runs in it; `whorl run` and `whorl reproduce` make it")
+    found, left_out = list[tuple[Run, Record]](), list[str]()
+    for path in sorted(entry for entry in out.iterdir() if entry.is_dir()):
+        try:
+            run = Run.open(path)
+            found.append((run, run.scores()))
+        except WhorlError as error:
+            left_out.append(str(error))
+    return found, left_out
 
 
 @contextmanager

@@ -1,0 +1,156 @@
+"""What a paper shows, cell by cell: which config fills a cell, and which cell a stored run fills."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from textwrap import shorten
+
+from whorl.config import Config, Tree, merge
+from whorl.methods import method_class
+from whorl.papers import Curve, Figure, Metric, Paper, Row, Table
+from whorl.recipes import RECIPES, resolve
+
+# What makes a run fill one cell and not another. Everything else is the setting it ran in.
+_ESSENTIAL = (
+    "method.name", "labels", "data.name", "stream.step", "stream.first", "cluster.name", "cluster.l2",
+    "pseudo.features", "pseudo.refresh", "pseudo.ids", "memory.quota", "memory.select",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A place in a table or figure that a run fills; a difference needs the run of its ``base`` as well."""
+
+    part: str
+    """``table 1``, ``figure 2``."""
+    name: str
+    """The row or the curve, and where on the axis."""
+    column: str
+    asked: Tree
+    base: Tree | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How runs differ from the paper's: data in place of its own, the recipe, and every other value of the config."""
+
+    stand_in: str | None
+    recipe: str
+    differences: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def faithful(self) -> bool:
+        """Whether it is the paper's own setting."""
+        return self == Setting(None, "paper")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The differences as people say them."""
+        said = {
+            "data.resize": "images of {0}×{0}", "data.per_class": "{} images a class", "stream.tasks": "{} tasks",
+            "data.classes": "{} classes", "train.first_epochs": "{} epochs in task 1",
+            "train.epochs": "{} epochs a later task", "stream.order": "class order {}", "net.arch": "net {}",
+        }  # fmt: skip
+        data = () if self.stand_in is None else (f"data {self.stand_in}",)
+        recipe = () if self.recipe == "paper" else (f"recipe {self.recipe}",)
+        short = ((key, shorten(value, 40, placeholder=" …")) for key, value in self.differences)  # an order can be long
+        return (*data, *recipe, *(said.get(key, f"{key} {{}}").format(value) for key, value in short))
+
+    def __str__(self) -> str:
+        return ", ".join(self.words) or "as in the paper"
+
+
+def table_cell(paper: Paper, table: Table, row: Row, column: str, stand_in: str | None = None) -> Cell:
+    """A cell of a table, Avg and Last together."""
+    place, base = paper.place(column, stand_in), paper.base(table, row)
+    minus = merge(base.set, place) if base else None
+    return Cell(f"table {table.number}", row.name, column, merge(row.set, place), minus)
+
+
+def figure_cells(
+    paper: Paper, figure: Figure, curve: Curve, column: str, stand_in: str | None = None
+) -> dict[int | None, Cell]:
+    """The runs of a curve: one, or one for each place on the figure's axis."""
+    part, place = f"figure {figure.number}", paper.place(column, stand_in)
+    if figure.over is None:
+        return {None: Cell(part, curve.name, column, merge(curve.set, place))}
+    return {
+        value: Cell(part, f"{curve.name}, {value}", column, merge(curve.set, figure.over.at(value), place))
+        for value in figure.over.values
+    }
+
+
+def printed_anywhere(table: Table, row: Row, column: str) -> bool:
+    """Whether the paper has this cell at all."""
+    index = table.columns.index(column)
+    metrics: tuple[Metric, ...] = table.metrics
+    return any(row.printed(metric)[index] != "/" for metric in metrics)
+
+
+def cells(paper: Paper, stand_in: str | None = None) -> Iterator[Cell]:
+    """Everything the paper shows, in its order."""
+    for table in paper.tables:
+        for row in table.rows:
+            for column in table.columns:
+                if printed_anywhere(table, row, column):
+                    yield table_cell(paper, table, row, column, stand_in)
+    for figure in paper.figures:
+        for curve in figure.curves:
+            for column in figure.panels:
+                yield from figure_cells(paper, figure, curve, column, stand_in).values()
+
+
+def config_of(paper: Paper, asked: Tree, recipe: str, budget: Tree, seed: int = 0) -> Config:
+    """The config that fills a cell; ``budget`` is what a user changes in all of them."""
+    tree = merge(budget, asked, {"recipe": recipe, "seed": seed})
+    if method_class(tree["method"]["name"]).online:  # each image comes once, whatever the others do
+        tree["train"] = {key: value for key, value in tree.get("train", {}).items() if key != "epochs"}
+    every = tree.get("pseudo", {}).get("refresh", 0)
+    config = resolve(tree)
+    scaled = config.pseudo.model_copy(update={"refresh": paper.refresh(every, config.train.epochs)})
+    return config.model_copy(update={"pseudo": scaled})
+
+
+class Place:
+    """What fills one cell, for looking up stored runs."""
+
+    def __init__(self, paper: Paper, asked: Tree, stand_in: str | None) -> None:
+        self._paper, self._asked, self._stand_in = paper, asked, stand_in
+        self._expected: dict[str, dict[str, str]] = {}
+
+    def setting(self, run: Config) -> Setting | None:
+        """The setting in which a run fills the cell; None where it fills another, or none.
+
+        It names only what differs. A run of an online method, which has no epochs to set, therefore says nothing of
+        them, and the same run stands beside runs of other methods whatever their ``train.epochs``.
+        """
+        if (run.method.name, run.data.name) != (self._asked["method"]["name"], self._asked["data"]["name"]):
+            return None
+        if run.recipe not in RECIPES:
+            return None
+        total = run.memory.policy == "total"
+        if total and "memory" in self._asked:
+            return None  # a quota for all classes is a setting, one for each is a cell
+        every = self._paper.refresh(self._asked.get("pseudo", {}).get("refresh", 0), run.train.epochs)
+        want, have = {**self._at(run.recipe), "pseudo.refresh": str(every)}, flat(run.tree())
+        free = {"memory.quota"} if total else set[str]()
+        if any(want.get(key) != have.get(key) for key in set(_ESSENTIAL) - free):
+            return None
+        keys = ({*want, *have} - {"seed", "recipe", "data.fingerprint", *_ESSENTIAL}) | free
+        differing = ((key, have.get(key, "none")) for key in sorted(keys) if want.get(key) != have.get(key))
+        return Setting(self._stand_in, run.recipe, tuple(differing))
+
+    def _at(self, recipe: str) -> dict[str, str]:
+        if recipe not in self._expected:
+            self._expected[recipe] = flat(config_of(self._paper, self._asked, recipe, {}).tree())
+        return self._expected[recipe]
+
+
+def flat(tree: Tree, above: str = "") -> dict[str, str]:
+    """The values of a tree by dotted key, as text."""
+    out: dict[str, str] = {}
+    for key, value in tree.items():
+        name = f"{above}{key}"
+        out |= flat(value, f"{name}.") if isinstance(value, dict) else {name: str(value)}
+    return out
