@@ -116,9 +116,10 @@ def test_averages(config: Config, small_data: Dataset, tmp_path: Path) -> None:
     checks.check_averages(config, small_data, tmp_path)
 
 
-def test_fewer_images_than_clusters(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", CLUSTERERS)
+def test_fewer_images_than_clusters(name: str) -> None:
     data = load("synthetic", None, DataOptions(resize=8, per_class=1, classes=6))
-    learner = checks.make_learner(checks.small_config(train__batch=2), data)
+    learner = checks.make_learner(checks.small_config(train__batch=2, cluster__name=name), data)
     stream = checks.streams(checks.small_config(), data)
     checks.learn(learner, stream[:1])
     with pytest.raises(WhorlError, match="cannot make 9 clusters of 2 samples"):

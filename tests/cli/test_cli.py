@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -17,40 +16,12 @@ import pytest
 from PIL import Image
 
 import checks
+from terminal import start, wait_for, whorl
 
 SMALL = [
     "run", "--data", "synthetic", "--classes", "6", "--per-class", "20", "--resize", "8", "--step", "2",
     "--epochs", "2", "--set", "cluster.restarts=2",
 ]  # fmt: skip
-ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-def whorl(*words: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([sys.executable, "-m", "whorl", *words], cwd=cwd, capture_output=True, text=True, env=ENV)
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def start(*words: str, cwd: Path) -> subprocess.Popen[str]:
-    # A shell may start us with interrupts ignored, which a child would inherit.
-    return subprocess.Popen(
-        [sys.executable, "-m", "whorl", *words],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENV,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
-    )
-
-
-def wait_for(process: subprocess.Popen[str], text: str) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
-        if text in line:
-            return
-    raise AssertionError(f"{text!r} never came")
 
 
 def without_times(document: dict[str, Any]) -> dict[str, Any]:

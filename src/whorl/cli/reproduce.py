@@ -85,9 +85,11 @@ def reproduce(
     prepared = _prepare(found, needs, recipe, budget, seeds, directories)
     planned = plan(prepared.jobs, out)
     threads = max(1, (os.cpu_count() or 1) // jobs)
+    if not prepared.jobs and len(prepared.left_out) == 1:
+        raise WhorlError(*prepared.left_out)
     print_plan(found, instead, prepared, planned, f"{recipe}, {seeds} seed{'s' if seeds > 1 else ''}")
     if not prepared.jobs:
-        raise WhorlError("none of these runs can be made; what is missing stands above")
+        raise WhorlError("none of these runs can be made; the reasons stand above")
     print_time(prepared, planned, runtime, jobs, threads)
     if dry_run:
         return
@@ -169,7 +171,7 @@ def _print_failures(state: State) -> None:
 
 
 def _report(paper: Paper, runs: Path, out: Path) -> None:
+    from whorl.cli.report import print_report
     from whorl.report.paper import write
 
-    write(paper, runs, out)
-    print(f"report    {out / 'report.html'}")
+    print_report(write(paper, runs, out), out)

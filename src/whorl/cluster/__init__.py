@@ -6,10 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from whorl import registry
+from whorl.cluster.agglomerative import Agglomerative
 from whorl.cluster.base import Clusterer, Clusters
+from whorl.cluster.gmm import GMM
 from whorl.cluster.kmeans import KMeans
+from whorl.cluster.sinkhorn import Sinkhorn
+from whorl.cluster.spectral import Spectral
 
-CLUSTERERS: dict[str, Callable[..., Clusterer]] = {"kmeans": KMeans}
+CLUSTERERS: dict[str, Callable[..., Clusterer]] = {
+    "kmeans": KMeans,
+    "gmm": GMM,
+    "spectral": Spectral,
+    "agglomerative": Agglomerative,
+    "sinkhorn": Sinkhorn,
+}
 """name → factory, taking the clusterer's options as keywords."""
 
 
@@ -18,4 +28,14 @@ def create(name: str, **options: Any) -> Clusterer:
     return registry.find("clusterer", name, CLUSTERERS, "whorl.cluster")(**options)
 
 
-__all__ = ["CLUSTERERS", "Clusterer", "Clusters", "KMeans", "create"]
+__all__ = [
+    "CLUSTERERS",
+    "GMM",
+    "Agglomerative",
+    "Clusterer",
+    "Clusters",
+    "KMeans",
+    "Sinkhorn",
+    "Spectral",
+    "create",
+]

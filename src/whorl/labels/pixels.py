@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
+from whorl.cluster.base import random_state
 from whorl.data.augment import Augment
 from whorl.nets.extract import BATCH
 from whorl.types import FloatArray, ImageSource
@@ -34,7 +35,7 @@ def principal_components(images: ImageSource, augment: Augment, components: int,
         min(components, *points.shape),
         svd_solver="randomized",
         iterated_power=7,
-        random_state=np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed))),
+        random_state=random_state(seed),
     )
     with threadpool_limits(1):
         return np.asarray(model.fit_transform(points), dtype=np.float32)

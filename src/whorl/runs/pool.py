@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -29,11 +30,9 @@ class Worker:
     def send(self, order: Record) -> None:
         """Give an order. A worker that is no more says so by its ``ended`` event."""
         assert self.process.stdin is not None
-        try:
+        with suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps(order) + "\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass
 
 
 class Pool:
@@ -42,6 +41,7 @@ class Pool:
     def __init__(self, setup: Record) -> None:
         self._setup = setup
         self._events: queue.Queue[tuple[Worker, Record]] = queue.Queue()
+        self._listeners: list[threading.Thread] = []
         self.workers: list[Worker] = []
 
     def __enter__(self) -> Pool:
@@ -50,8 +50,11 @@ class Pool:
     def __exit__(self, *_: object) -> None:
         for worker in self.workers:
             worker.process.kill()
+        for listener in self._listeners:
+            listener.join()
         for worker in self.workers:
-            worker.process.wait()
+            with suppress(BrokenPipeError):  # an order that it did not live to read
+                worker.process.communicate()
 
     def start(self) -> Worker:
         """One more worker."""
@@ -72,7 +75,9 @@ class Pool:
         assert process.stderr is not None
         last_words = threading.Thread(target=worker.said.extend, args=(_stripped(process.stderr),), daemon=True)
         last_words.start()
-        threading.Thread(target=self._listen, args=(worker, process.stdout, last_words), daemon=True).start()
+        listener = threading.Thread(target=self._listen, args=(worker, process.stdout, last_words), daemon=True)
+        listener.start()
+        self._listeners.append(listener)
         worker.send(self._setup)
         return worker
 

@@ -226,12 +226,18 @@ def stored(out: Path) -> tuple[list[tuple[Run, Record]], list[str]]:
     if not out.is_dir():
         raise WhorlError(f"there is no folder {out} with runs in it; `whorl run` and `whorl reproduce` make it")
     found, left_out = list[tuple[Run, Record]](), list[str]()
-    for path in sorted(entry for entry in out.iterdir() if entry.is_dir()):
+    try:
+        entries = sorted(entry for entry in out.iterdir() if entry.is_dir())
+    except OSError as error:
+        raise WhorlError(f"cannot read the folder {out}: {error.strerror}") from None
+    for path in entries:
         try:
             run = Run.open(path)
             found.append((run, run.scores()))
         except WhorlError as error:
-            left_out.append(str(error))
+            left_out.append(str(error) if str(path) in str(error) else f"{path}: {error}")
+        except OSError as error:
+            left_out.append(f"cannot read {path}: {error.strerror}")
     return found, left_out
 
 

@@ -1,0 +1,80 @@
+"""A mixture of Gaussians: clusters of different spread, where k-means sees round ones of one size."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+from whorl.cluster.base import Clusters, Options, checked, filled, partition, reproducible
+from whorl.cluster.kmeans import KMeans
+from whorl.types import FloatArray, IntArray
+
+REGULARISATION = 1e-6
+"""Added to every variance, in units of the features' mean variance."""
+
+
+class GMM(Options):
+    """Gaussians fitted by expectation-maximisation from the partition of k-means; each sample goes to the likeliest.
+
+    Covariances are full. They are diagonal instead where a component has fewer than twice as many samples as there
+    are dimensions, in the partition of k-means or after the full fit, and where the full fit fails. If the diagonal
+    one fails too, or all features are constant, the partition of k-means stays (docs/protocol.md, A45). Centres are
+    means of the members.
+    """
+
+    def fit_predict(self, features: FloatArray, k: int, seed: int) -> Clusters:
+        """Group the rows of ``features`` [n, d] into ``k`` clusters."""
+        points = checked(features, k, self.l2)
+        start = KMeans(self.restarts, self.iterations, self.tolerance).fit_predict(points, k, seed).labels
+        # One shift and one factor for all features leave the mixture what it is, and make the regularisation mean the
+        # same whatever the scale of the features.
+        rows = points.astype(np.float64)
+        rows -= rows.mean(axis=0)
+        scale = float(np.sqrt(np.square(rows).mean()))
+        labels = start if scale == 0 else self._mixture(rows / scale, start, k)
+        return filled(points, partition(points, labels, k))
+
+    def _mixture(self, rows: npt.NDArray[np.float64], start: IntArray, k: int) -> IntArray:
+        enough = 2 * rows.shape[1]
+        if _smallest(start, k) >= enough:
+            labels = self._fitted(rows, start, k, "full")
+            if labels is not None and _smallest(labels, k) >= enough:
+                return labels
+        labels = self._fitted(rows, start, k, "diag")
+        return start if labels is None else labels
+
+    def _fitted(self, rows: npt.NDArray[np.float64], start: IntArray, k: int, kind: str) -> IntArray | None:
+        """The likeliest component of each row, or None where a covariance is no longer positive definite."""
+        groups = [rows[start == j] for j in range(k)]
+        model = GaussianMixture(
+            k,
+            covariance_type=kind,
+            tol=self.tolerance,
+            reg_covar=REGULARISATION,
+            max_iter=self.iterations,
+            weights_init=np.bincount(start, minlength=k) / len(rows),
+            means_init=np.stack([group.mean(axis=0) for group in groups]),
+            precisions_init=np.stack([_precision(group, kind) for group in groups]),
+        )
+        # Not having converged after all iterations is no reason to stop: the labels are as good as they are.
+        with reproducible(ConvergenceWarning):
+            try:
+                return np.asarray(model.fit_predict(rows), dtype=np.int64)
+            except ValueError:  # so scikit-learn reports it
+                return None
+
+
+def _smallest(labels: IntArray, k: int) -> int:
+    return int(np.bincount(labels, minlength=k).min())
+
+
+def _precision(group: npt.NDArray[np.float64], kind: str) -> npt.NDArray[np.float64]:
+    """The inverse covariance of the rows: a matrix, or for ``diag`` its diagonal."""
+    deviations = group - group.mean(axis=0)
+    if kind == "diag":
+        return np.asarray(1 / (np.square(deviations).mean(axis=0) + REGULARISATION))
+    covariance = deviations.T @ deviations / len(group) + REGULARISATION * np.eye(group.shape[1])
+    inverse = np.linalg.inv(covariance)
+    return np.asarray((inverse + inverse.T) / 2)  # rounding leaves it a little skew, which scikit-learn refuses

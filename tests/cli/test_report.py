@@ -1,0 +1,122 @@
+"""``whorl report`` and ``whorl compare`` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from madeup import SMALL, asked, put
+from whorl import cli
+
+Whorl = Callable[..., tuple[str, str]]
+"""A command's words → what it prints on stdout and stderr."""
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Three runs in ``runs`` of the current folder, and an odd folder."""
+    monkeypatch.chdir(tmp_path)
+    runs = tmp_path / "runs"
+    names = [
+        put(runs, asked(), [0.9, 0.6, 0.4], nmi=[0.9, 0.5, 0.3]).title,
+        put(runs, asked(pseudo={"features": "pca"}), [0.9, 0.2, 0.1], recipe="fast", budget=SMALL).title,
+        put(runs, asked("wa"), [], finished=False).title,
+    ]
+    (runs / "odd").mkdir()
+    return names
+
+
+@pytest.fixture
+def whorl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Whorl:
+    def call(words: Iterable[str], code: int = 0) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["whorl", *words])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert (end.value.code or 0) == code
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    return call
+
+
+def test_report_says_what_it_found_and_where_it_is(there: list[str], whorl: Whorl) -> None:
+    out, err = whorl(["report"])
+    assert out.splitlines() == [
+        "6 of 237 cells filled from 2 finished runs",
+        "  5 as in the paper",  # table 2, figure 3 at q 20, figure 6, and acc and nmi of figure 7; ari is not stored
+        "  1 a: recipe fast, 200 images a class, images of 16×16, 3 tasks",
+        "1 run unfinished",
+        "The report is in report/report.html",
+    ]
+    assert err.startswith("left out: runs/odd is not a run")
+    assert Path("report/report.html").is_file()
+    assert "cifar100-wa-pseudo" in Path("report/report.html").read_text("utf-8")
+
+
+def test_report_as_json(there: list[str], whorl: Whorl) -> None:
+    out, _ = whorl(["report", "--runs", "runs", "--out", "there", "--paper", "he2021", "--json"])
+    document = json.loads(out)
+    found = {(c["row"], c["step"], c["metric"]): c for c in document["tables"] if c["mean"] is not None}
+    assert found["Ours", 10, "avg"]["mean"] == 0.5
+    assert found["Ours", 10, "avg"]["runs"] == [there[0]]
+    assert found["PCA", 10, "last"]["difference"] == pytest.approx(0.1 - 0.061)
+    assert document["settings"] == {
+        "paper": "as in the paper",
+        "a": "recipe fast, 200 images a class, images of 16×16, 3 tasks",
+    }
+    assert document["unfinished"] == [there[2]]
+    assert Path("there/report.html").is_file()
+
+
+def test_compare_prints_differences_scores_and_draws(there: list[str], whorl: Whorl) -> None:
+    out, err = whorl(["compare", there[0], there[1][-10:]])
+    words = [line.split() for line in out.splitlines()]
+    assert words[:2] == [["1", there[0]], ["2", there[1]]]
+    assert ["pseudo.features", "current", "pca"] in words
+    assert ["data.resize", "–", "16"] in words
+    assert ["2", "0.600", "0.200"] in words
+    assert ["Avg", "(tasks", "2", "on)", "0.500", "0.150"] in words
+    assert ["Last", "0.400", "0.100"] in words
+    assert ["forgetting", "–", "–"] in words
+    assert words[-1] == ["The", "curves", "are", "in", "compare.png"]
+    assert Path("compare.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert err == ""
+
+
+def test_compare_as_json_and_svg(there: list[str], whorl: Whorl) -> None:
+    out, _ = whorl(["compare", there[0], there[1], "--score", "nmi", "--plot", "curves.svg", "--json"])
+    document = json.loads(out)
+    assert document["after"] == {"1": [0.9, None], "2": [0.5, None], "3": [0.3, None]}
+    assert (document["avg"], document["last"]) == ([0.4, None], [0.3, None])
+    assert document["plot"] == "curves.svg"
+    assert ElementTree.parse("curves.svg").getroot().tag.endswith("svg")
+
+
+BAD = [
+    (["report", "--runs", "nowhere"], "there is no folder nowhere"),
+    (["report", "--out", "runs/odd/file"], "cannot write to runs/odd/file"),
+    (["report", "--paper", "he2012"], "did you mean 'he2021'"),
+    (["compare", "cifar100-ours-pseudo-step10-seed0"], "could be"),
+    (["compare", "ONE"], "at least two runs"),
+    (["compare", "ONE", "ONE"], "named twice"),
+    (["compare", "ONE", "nothing"], "no run 'nothing' in runs"),
+    (["compare", "ONE", "cifar100-wa"], "no finished task"),
+    (["compare", "ONE", "TWO", "--plot", "curves.pdf"], "must end in .png or .svg"),
+    (["compare", "ONE", "TWO", "--plot", "no/curves.png"], "there is no folder no"),
+    (["compare", "ONE", "TWO", "--score", "precision"], "unknown score"),
+    (["compare", "ONE", "TWO", "--score", "acc_nme"], "none of these runs has the score acc_nme"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), BAD, ids=[" ".join(words) for words, _ in BAD])
+def test_a_mistake_is_one_line_and_exit_2(words: list[str], said: str, there: list[str], whorl: Whorl) -> None:
+    Path("runs/odd/file").write_text("")
+    out, err = whorl([{"ONE": there[0], "TWO": there[1]}.get(word, word) for word in words], code=2)
+    assert out == ""
+    assert said in err
+    assert len(err.splitlines()) == 1

@@ -1,0 +1,130 @@
+"""``whorl reproduce`` as a researcher meets it: the whole paper in small, kills, interrupts, wrong words."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terminal import start, whorl
+from whorl.runs.store import stored
+
+TINY = ["--data", "digits", "--seeds", "1", "--per-class", "12", "--set", "train.first_epochs=1"]
+LONG = [
+    "reproduce", "he2021", "--data", "digits", "--table", "2", "--step", "10", "--seeds", "1", "--per-class", "40",
+    "--jobs", "2", "--set", "train.first_epochs=4", "--set", "train.epochs=16",
+]  # fmt: skip
+
+
+def test_the_whole_paper_in_small(tmp_path: Path) -> None:
+    words = ["reproduce", "he2021", *TINY, "--set", "train.epochs=2", "--recipe", "demo"]
+    plan = whorl(*words, "--dry-run", cwd=tmp_path).stdout  # with 2 epochs, UPL-10, -20 and -30 are the same runs
+    assert "237 cells need 100 runs" in plan
+    assert "21 first tasks are trained and 79 runs take one over" in plan
+    assert re.search(r"time +about \S+ of training with \d+ jobs? \(tiny 8×8: \d+ images/s", plan)
+    assert not (tmp_path / "runs").exists()
+
+    done = whorl(*words, cwd=tmp_path)
+    assert "finished  100 of 100 runs" in done.stdout
+    runs, left_out = stored(tmp_path / "runs")
+    assert (len(runs), left_out) == (100, [])
+    assert all(scores["finished"] for _, scores in runs)
+    trained = sum(any(record["task"] == 1 for record in run.log()) for run, _ in runs)
+    assert trained == 21
+    assert sum("taken_from" in scores["steps"][0] for _, scores in runs) == 79
+    found = json.loads(whorl("report", "--json", cwd=tmp_path).stdout)
+    assert found["filled"] == found["cells"] == 237
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "12 images a class" in page
+    assert {path.name for path in (tmp_path / "report").glob("table-*.csv")} == {f"table-{n}.csv" for n in (1, 2, 3)}
+
+    again = whorl(*words, cwd=tmp_path)
+    assert "100 runs finished, 0 to do" in again.stdout
+
+
+def test_killed_in_the_middle_and_started_again(tmp_path: Path) -> None:
+    process = start(*LONG, cwd=tmp_path)
+    assert process.stderr is not None
+    ended = list(_until(process.stderr, "[2/7]"))
+    process.kill()
+    process.communicate()
+    finished = {run.path.name: _stamps(run.path) for run, scores in stored(tmp_path / "runs")[0] if scores["finished"]}
+    assert len(finished) >= 2, ended
+    for _ in range(50):  # the workers notice by themselves that nobody gives orders any more
+        again = whorl(*LONG, cwd=tmp_path, code=None)
+        if "another process" not in again.stderr:
+            break
+        time.sleep(0.2)
+    assert again.returncode == 0, again.stderr
+    assert "finished  7 of 7 runs" in again.stdout
+    assert {name: _stamps(tmp_path / "runs" / name) for name in finished} == finished
+    for run, scores in stored(tmp_path / "runs")[0]:
+        assert scores["finished"]
+        epochs = [(record["task"], record["epoch"]) for record in run.log()]
+        assert len(epochs) == len(set(epochs))
+        assert epochs == [(t, e) for t in (1, 2, 3, 4) for e in range(1, (4 if t == 1 else 16) + 1) if (t, e) in epochs]
+    assert sum(any(record["task"] == 1 for record in run.log()) for run, _ in stored(tmp_path / "runs")[0]) <= 2
+
+
+def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
+    process = start(*LONG, cwd=tmp_path)
+    assert process.stderr is not None
+    list(_until(process.stderr, "[1/7]"))
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"to go on: whorl {' '.join(LONG)}" in rest
+    assert "Traceback" not in rest
+    assert "finished  7 of 7 runs" in whorl(*LONG, cwd=tmp_path).stdout
+
+
+def _until(lines: Any, text: str) -> Any:
+    for line in lines:
+        yield line
+        if text in line:
+            return
+    raise AssertionError(f"{text!r} never came")
+
+
+def _stamps(path: Path) -> dict[str, int]:
+    return {file.name: file.stat().st_mtime_ns for file in path.iterdir() if file.name != "lock"}
+
+
+def test_a_failing_run_is_listed_and_tried_again(tmp_path: Path) -> None:
+    words = [
+        "reproduce", "he2021", *TINY, "--figure", "6", "--step", "50", "--set", "train.epochs=1", "--set",
+        "optim.lr=1e30",
+    ]  # fmt: skip
+    done = whorl(*words, cwd=tmp_path, code=1)
+    assert "finished  0 of 2 runs" in done.stdout
+    assert "failed    figure 6, K-means, cifar-50, seed 0: the loss is no longer a number" in done.stderr
+    assert "2 runs failed; the same command tries them again" in done.stderr
+    assert (tmp_path / "report" / "report.html").exists()
+    assert "finished  0 of 2 runs" in whorl(*words, cwd=tmp_path, code=1).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["he2020"], "unknown paper 'he2020'; did you mean 'he2021'?"),
+        (["he2021", "--table", "4"], "he2021 has no table 4 that can be run; it has 1, 2, 3"),
+        (["he2021", "--figure", "4"], "drawing"),
+        (["he2021", "--data", "digits", "--table", "2", "--labels", "given"], "nothing of he2021 is left by"),
+        (["he2021", "--labels", "none"], "unknown labels 'none'"),
+        (["he2021", "--recipe", "slow"], "unknown recipe 'slow'"),
+        (["he2021", "--seeds", "0"], "--seeds"),
+        (["he2021", "--jobs", "0"], "--jobs"),
+        (["he2021", "--data", "digits", "--set", "train.epoch=1"], "did you mean 'train.epochs'?"),
+        (["he2021", "--data", "cifar100", "--data-dir", "nowhere"], "nowhere"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_words_end_in_one_line(words: list[str], message: str, tmp_path: Path) -> None:
+    done = whorl("reproduce", *words, cwd=tmp_path, code=2)
+    assert message in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "runs").exists()

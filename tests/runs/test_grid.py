@@ -1,0 +1,219 @@
+"""A grid: what there is to do, who goes next, and that nothing is done twice or stops the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import checks
+from whorl.config import Config
+from whorl.data.configured import load_configured
+from whorl.data.source import Dataset
+from whorl.experiment import run, workload
+from whorl.runs.grid import Job, Plan, State, _Desk, execute, plan
+from whorl.runs.pool import Worker
+from whorl.runs.store import Run
+from whorl.runtime import Runtime
+
+SETUP: dict[str, Any] = {"threads": 1, "runtime": vars(Runtime(workers=0)), "data_dirs": {}}
+
+
+@pytest.fixture(scope="module")
+def images() -> tuple[Any, Dataset]:
+    return load_configured(checks.small_config().data, None, False, 0, lambda line: None)
+
+
+def job(images: tuple[Any, Dataset], **changes: Any) -> Job:
+    config = checks.small_config(**changes).model_copy(update={"data": images[0]})
+    return Job("-".join(map(str, changes.values())), config, workload(config, images[1]))
+
+
+class Quiet:
+    """A view that remembers."""
+
+    def __init__(self) -> None:
+        self.over: list[tuple[str, str]] = []
+        self.notes: list[str] = []
+
+    def update(self, state: State) -> None: ...
+
+    def ended(self, state: State, job: Job, outcome: dict[str, Any]) -> None:
+        self.over.append((job.name, outcome["event"]))
+
+    def note(self, job: Job | None, line: str) -> None:
+        self.notes.append(line)
+
+
+def test_a_plan_counts_what_is_there_and_what_is_shared(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    jobs = [
+        job(images),  # finished
+        job(images, labels="given"),  # takes over from the finished one
+        job(images, seed=1),  # one task done
+        job(images, seed=2),  # trains a first task
+        job(images, seed=2, memory__select="random"),  # takes it over
+        job(images, seed=2),  # the same again
+        job(images, method__name="lwf", seed=2),  # trains another one
+    ]
+    run(jobs[0].config, images[1], tmp_path)
+    with pytest.raises(checks.Killed):
+        run(jobs[2].config, images[1], tmp_path, reporter=checks.KillAfter(3))
+    found = plan(jobs, tmp_path)
+    assert len(found.jobs) == 6
+    assert [one.title for one in found.finished] == [jobs[0].title]
+    assert [one.title for one in found.begun] == [jobs[2].title]
+    assert [one.title for one in found.training] == [jobs[3].title, jobs[6].title]
+    assert [one.title for one in found.taking_over] == [jobs[1].title, jobs[4].title]
+    assert jobs[0].passes == (80, 96, 112)  # 2 epochs of 40 images and 4 exemplars of each class so far
+    assert found.saved == 2 * 80
+    left = {one.title: sum(one.passes[behind:]) for one, behind in found.left()}
+    assert [left[one.title] for one in (*jobs[1:5], jobs[6])] == [208, 208, 288, 208, 240]
+
+
+def test_an_empty_store_is_no_store(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    found = plan([job(images)], tmp_path / "not there")
+    assert (len(found.open), found.finished, found.saved) == (1, [], 0)
+
+
+@dataclass(eq=False)
+class Nobody:
+    """Stands for a worker."""
+
+    name: str
+
+
+def workers(*names: str) -> list[Worker]:
+    return [cast(Worker, Nobody(name)) for name in names]
+
+
+def desk(planned: Plan, out: Path) -> tuple[_Desk, State]:
+    state = State(planned.open)
+    return _Desk(planned, out, state), state
+
+
+def test_who_shares_a_first_task_waits_until_it_is_there(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    one, two, other = job(images), job(images, labels="given"), job(images, seed=1)
+    counter, state = desk(plan([one, two, other], tmp_path), tmp_path)
+    a, b, c = workers("a", "b", "c")
+    order = counter.next_for(a)
+    assert order is not None
+    assert (order["config"]["labels"], order["first"]) == ("pseudo", None)
+    order = counter.next_for(b)  # the second shares what is being trained, so the third goes first
+    assert order is not None
+    assert order["config"]["seed"] == 1
+    assert counter.next_for(c) is None
+    counter.moved(a, {"event": "begin", "tasks": 3, "images": 288, "done": 0})
+    counter.moved(a, {"event": "scored", "task": 1, "acc": 0.5, "images": 80})
+    order = counter.next_for(c)
+    assert order is not None
+    assert order["config"]["labels"] == "given"
+    assert order["first"] == str(Run.at(tmp_path, one.config).path)
+    assert state.waiting == []
+
+
+def test_where_the_first_task_fails_the_next_one_trains_it(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    one, two = job(images), job(images, labels="given")
+    counter, state = desk(plan([one, two], tmp_path), tmp_path)
+    a, b = workers("a", "b")
+    counter.next_for(a)
+    assert counter.next_for(b) is None
+    assert counter.close(a, {"event": "ended", "reason": "gone"}) is one
+    assert state.failed == {one.title: (one, "gone")}
+    order = counter.next_for(b)
+    assert order is not None
+    assert order["first"] is None
+
+
+def test_a_grid_runs_everything_once_and_failures_stop_nobody(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    jobs = [
+        job(images),
+        job(images, optim__lr=1e30),  # diverges
+        job(images, labels="given"),
+        job(images, memory__select="random"),
+        job(images, cluster__name="agglomerative"),
+    ]
+    view = Quiet()
+    state = execute(plan(jobs, tmp_path), tmp_path, SETUP, 2, view)
+    assert {one.name for one in state.finished} == {jobs[k].name for k in (0, 2, 3, 4)}
+    ((failed, reason),) = state.failed.values()
+    assert failed.name == jobs[1].name
+    assert "training diverged" in reason
+    assert sorted(how for _, how in view.over) == ["done"] * 4 + ["failed"]
+    trained = [r["task"] for one in (jobs[0], *jobs[2:]) for r in _log(tmp_path, one.config)]
+    assert trained.count(1) == 2  # both epochs of one first task, for four runs
+    for one in jobs[2:]:
+        alone = run(one.config, images[1], tmp_path / "alone")
+        assert checks.same(checks.stored(alone.path), checks.stored(tmp_path / one.title))
+
+    times = _times(tmp_path)
+    again = execute(plan(jobs, tmp_path), tmp_path, SETUP, 2, Quiet())
+    assert again.finished == []
+    assert [one.name for one, _ in again.failed.values()] == [failed.name]
+    assert {path: when for path, when in _times(tmp_path).items() if failed.title not in path} == {
+        path: when for path, when in times.items() if failed.title not in path
+    }
+
+
+def test_a_worker_that_is_killed_costs_its_run_only(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    class Killer(Quiet):
+        """Kills the first worker that has something to do."""
+
+        killed = False
+
+        def update(self, state: State) -> None:
+            if state.running and not self.killed:
+                self.killed = True
+                os.kill(next(iter(state.running)).process.pid, signal.SIGKILL)
+
+    jobs = [job(images, seed=seed) for seed in (0, 1)]
+    state = execute(plan(jobs, tmp_path), tmp_path, SETUP, 1, Killer())
+    assert [one.name for one in state.finished] == [jobs[1].name]
+    assert "ended unexpectedly (signal 9)" in state.failed[jobs[0].title][1]
+
+
+def test_a_first_task_that_cannot_be_read_is_trained_anew(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    giver, taker = job(images, labels="given"), job(images)
+    run(giver.config, images[1], tmp_path)
+    (tmp_path / giver.title / "task-01.safetensors").write_bytes(b"no tensors")
+    view = Quiet()
+    state = execute(plan([taker], tmp_path), tmp_path, SETUP, 1, view)
+    assert [one.title for one in state.finished] == [taker.title]
+    assert [r["task"] for r in _log(tmp_path, taker.config)].count(1) == 2
+    assert any("is trained anew" in note for note in view.notes)
+
+
+def _log(out: Path, config: Config) -> list[dict[str, Any]]:
+    return Run.at(out, config).log()
+
+
+def _times(out: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in out.glob("*/*.safetensors")}
+
+
+def test_a_bug_in_one_run_leaves_its_story_in_the_folder(
+    images: tuple[Any, Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plug-in that raises anything at all, in the worker's own process."""
+    package = tmp_path / "site"
+    (package / "broken-1.dist-info").mkdir(parents=True)
+    (package / "broken.py").write_text(
+        "class Broken:\n"
+        "    def __init__(self, **options): pass\n"
+        "    def fit_predict(self, *_): raise ZeroDivisionError('on purpose')\n"
+    )
+    (package / "broken-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (package / "broken-1.dist-info" / "entry_points.txt").write_text("[whorl.cluster]\nbroken = broken:Broken\n")
+    monkeypatch.setenv("PYTHONPATH", str(package))
+    monkeypatch.syspath_prepend(str(package))
+    bad, good = job(images, cluster__name="broken"), job(images, labels="given")
+    state = execute(plan([bad, good], tmp_path / "runs"), tmp_path / "runs", SETUP, 1, Quiet())
+    assert [one.title for one in state.finished] == [good.title]
+    ((_, reason),) = state.failed.values()
+    assert reason.startswith("ZeroDivisionError: on purpose (a bug; ")
+    assert "fit_predict" in (tmp_path / "runs" / bad.title / "error.txt").read_text()
+    assert json.loads((tmp_path / "runs" / bad.title / "scores.json").read_text())["finished"] is False
