@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from test_cli import ENV, SMALL, whorl
+from test_cli import SMALL
 
+from terminal import ENV, whorl
 from whorl.cli import main
 from whorl.methods import METHODS
 

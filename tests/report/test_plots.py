@@ -6,7 +6,21 @@ import re
 
 import pytest
 
-from whorl.report.plots import COLOURS, MARKERS, STYLES, Line, curves, floor, inline, png, svg
+from whorl.report.plots import (
+    COLOURS,
+    MARKERS,
+    STYLES,
+    Line,
+    Panel,
+    curves,
+    floor,
+    inline,
+    key,
+    panels,
+    png,
+    scale,
+    svg,
+)
 
 LINES = [Line("with labels", [1, 2, 3], [0.98, 0.9, 0.85]), Line("without <labels>", [1, 2, 3], [0.98, 0.8, 0.71])]
 
@@ -56,3 +70,44 @@ def test_inline_svg_takes_its_colours_from_the_page_and_keeps_its_ids_to_itself(
     ids = set(re.findall(r'\bid="([^"]*)"', text))
     assert all(name.startswith("accuracy-") for name in ids)
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', text)) <= ids
+
+
+BANDS = [Line("one", [10, 20], [0.5, 0.4], [0.1, 0.05]), Line("two", [], [])]
+PANELS = [Panel("A", BANDS), Panel("B", [Line("one", [10], [0.71]), Line("two", [10, 20], [0.9, 0.2], [None, None])])]
+
+
+def test_panels_share_one_scale_one_legend_and_the_look_of_each_curve() -> None:
+    figure = panels(PANELS, "classes", "ACC", note="said above")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["A", "B"]
+    assert {axes.get_ylim() for axes in figure.axes} == {scale([line for panel in PANELS for line in panel.lines])}
+    drawn = [axes.get_lines() for axes in figure.axes]
+    assert [line.get_color() for line in drawn[0]] == [line.get_color() for line in drawn[1]] == list(COLOURS[:2])
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["one", "two"]
+    assert figure.texts[0].get_text() == "said above"
+    assert [axes.get_xlabel() for axes in figure.axes] == ["classes", "classes"]
+    assert [axes.get_ylabel() for axes in figure.axes] == ["ACC", ""]
+
+
+def test_a_band_is_one_deviation_to_either_side() -> None:
+    axes = panels([Panel("A", BANDS)], "x", "y").axes[0]
+    (band,) = axes.collections
+    assert {(x, round(y, 9)) for x, y in band.get_paths()[0].vertices} == {(10, 0.4), (10, 0.6), (20, 0.35), (20, 0.45)}
+    assert panels(PANELS[1:], "x", "y").axes[0].collections[:] == []  # one seed: nothing to show
+
+
+def test_the_scale_holds_every_band_between_round_tenths() -> None:
+    assert scale(BANDS) == pytest.approx((0.29, 0.61))
+    assert scale([Line("", [1], [-0.02])])[0] == pytest.approx(-0.11)
+    assert scale([]) == pytest.approx((-0.01, 1.01))
+
+
+def test_a_legend_alone_names_only_what_is_drawn_and_long_names_stand_below_each_other() -> None:
+    assert [text.get_text() for text in key([PANELS[0]]).legends[0].get_texts()] == ["one"]
+    long = [Panel("", [Line("a rather long name of a curve", [1], [0.5])] * 4)]
+    assert key(long).get_figheight() > key([Panel("", [Line("a", [1], [0.5])] * 4)]).get_figheight()
+
+
+def test_many_places_have_few_ticks() -> None:
+    many = [Line("", list(range(5, 105, 5)), [0.5] * 20)]
+    assert len(panels([Panel("", many)], "x", "y").axes[0].get_xticks()) < 10

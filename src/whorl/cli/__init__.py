@@ -11,8 +11,11 @@ import typer
 
 from whorl import __version__
 from whorl.cli import data, doctor, runs
+from whorl.cli.compare import compare
 from whorl.cli.demo import demo
 from whorl.cli.methods import methods
+from whorl.cli.report import report
+from whorl.cli.reproduce import reproduce
 from whorl.cli.run import run
 from whorl.errors import WhorlError
 
@@ -44,10 +47,13 @@ def root(
 app.command()(run)
 app.command("list")(runs.list_runs)
 app.command()(runs.show)
+app.command()(compare)
+app.command()(report)
 app.command()(methods)
 app.command("data")(data.fetch)
 app.command()(doctor.doctor)
 app.command()(demo)
+app.command()(reproduce)
 
 
 def main() -> None:

@@ -58,7 +58,7 @@ def command(asked: dict[str, Any], out: Path) -> str:
 def _print(result: Demo) -> None:
     """Both runs as one small table on stdout."""
     from whorl.evaluate import summary
-    from whorl.report.demo import number
+    from whorl.report.text import number
 
     rows: list[tuple[str, ...]] = [("step", "classes", "acc with labels", "acc without labels", "pseudo labels right")]
     for given, pseudo in result.steps:

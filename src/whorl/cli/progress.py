@@ -51,6 +51,8 @@ def duration(seconds: float) -> str:
     """``75`` → ``1m15s``."""
     whole = max(0, round(seconds))
     hours, minutes = divmod(whole // 60, 60)
+    if hours >= 48:
+        return f"{hours // 24} days"
     return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{whole % 60:02}s" if minutes else f"{whole}s"
 
 

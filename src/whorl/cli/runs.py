@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from whorl.errors import WhorlError
+from whorl.report.text import number
 
 if TYPE_CHECKING:
     from whorl.config import Config
@@ -24,26 +25,21 @@ def list_runs(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """List the stored runs."""
-    from whorl.runs.store import Run
+    from whorl.runs.store import stored
 
-    if not out.is_dir():
-        raise WhorlError(f"there is no folder {out}; `whorl run` makes it, or name another with --out")
-    rows = []
-    for path in sorted(entry for entry in out.iterdir() if entry.is_dir()):
-        try:
-            found = Run.open(path)
-            rows.append((path, found.config, found.scores()))
-        except WhorlError as error:
-            print(f"left out: {error}", file=sys.stderr)
+    rows, left_out = stored(out)
+    for line in left_out:
+        print(f"left out: {line}", file=sys.stderr)
     if as_json:
-        print(json.dumps([{"run": str(path), **_head(scores)} for path, _, scores in rows]))
+        print(json.dumps([{"run": str(run.path), **_head(scores)} for run, scores in rows]))
         return
-    table = _table("run", "method", "labels", "tasks", "avg", "last", "state")
-    for path, config, scores in rows:
+    shown = table("run", "method", "labels", "tasks", "avg", "last", "state")
+    for run, scores in rows:
         state = "finished" if scores["finished"] else "unfinished"
-        numbers = [_number(scores.get(key)) for key in ("avg", "last")]
-        table.add_row(path.name, config.method.name, config.labels, str(len(scores["steps"])), *numbers, state)
-    _console().print(table)
+        numbers = [number(scores.get(key)) for key in ("avg", "last")]
+        about = run.path.name, run.config.method.name, run.config.labels
+        shown.add_row(*about, str(len(scores["steps"])), *numbers, state)
+    console().print(shown)
 
 
 def show(
@@ -91,15 +87,15 @@ def print_run(path: Path, config: Config, steps: Sequence[dict[str, Any]], summa
         "acc_nme": "nme", "acc_ncm": "ncm", "label_acc": "labels",
     }  # fmt: skip
     keys = [key for key in columns if any(key in step for step in steps)]
-    table = _table("task", "classes", *[columns[key] for key in keys], *own, "seconds", "images/s")
+    shown = table("task", "classes", *[columns[key] for key in keys], *own, "seconds", "images/s")
     for step in steps:
         rate = "–" if step["images_per_second"] is None else f"{step['images_per_second']:.0f}"
-        numbers = [_number(step[key]) for key in keys] + [_number(step.get("method", {}).get(key)) for key in own]
-        table.add_row(str(step["task"]), str(step["classes"]), *numbers, f"{step['seconds']:.1f}", rate)
-    _console().print(table)
+        numbers = [number(step[key]) for key in keys] + [number(step.get("method", {}).get(key)) for key in own]
+        shown.add_row(str(step["task"]), str(step["classes"]), *numbers, f"{step['seconds']:.1f}", rate)
+    console().print(shown)
     if summary and config.labels == "given":
-        print(f"plain accuracy, as supervised rows are printed: Avg {_number(summary['avg_plain'])}", end="   ")
-        print(f"Last {_number(summary['last_plain'])}")
+        print(f"plain accuracy, as supervised rows are printed: Avg {number(summary['avg_plain'])}", end="   ")
+        print(f"Last {number(summary['last_plain'])}")
     if summary:
         words = {
             "avg": "Avg (tasks 2 on)",
@@ -107,7 +103,7 @@ def print_run(path: Path, config: Config, steps: Sequence[dict[str, Any]], summa
             "avg_with_first": "Avg with task 1",
             "forgetting": "forgetting",
         }
-        print("   ".join(f"{word} {_number(summary[key])}" for key, word in words.items()))
+        print("   ".join(f"{word} {number(summary[key])}" for key, word in words.items()))
 
 
 def _head(scores: dict[str, Any]) -> dict[str, Any]:
@@ -119,19 +115,14 @@ def _head(scores: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
+def table(*columns: str, left: Sequence[str] = ("run", "method", "labels", "state")) -> Table:
+    """A table for the terminal; columns in ``left`` hold words, the others numbers."""
+    made = Table(box=None, padding=(0, 2, 0, 0))
     for name in columns:
-        table.add_column(
-            name, justify="left" if name in ("run", "method", "labels", "state") else "right", no_wrap=True
-        )
-    return table
+        made.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    return made
 
 
-def _console() -> Console:
+def console() -> Console:
     """Wide enough for every column where the output is not a terminal."""
     return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=200)
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

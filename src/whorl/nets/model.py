@@ -63,7 +63,9 @@ class Model(nn.Module):
             self.load_state_dict(state)
         except RuntimeError as error:
             reason = str(error).splitlines()[-1].strip()
-            raise WhorlError(f"the stored model does not fit this config ({reason}); start over with --fresh") from None
+            raise WhorlError(
+                f"the stored model does not fit this config ({reason}); start over with --fresh, or remove the folder"
+            ) from None
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ from whorl.evaluate import summary
 from whorl.metrics import curves
 from whorl.report import page, plots
 from whorl.report.sheet import Cluster, clusters, compose, png, resized
+from whorl.report.text import number
 from whorl.reporter import Record
 from whorl.runs.store import Run
 
@@ -189,8 +190,3 @@ def _facts(demo: Demo) -> dict[str, str]:
 
 def _order(order: str | tuple[int, ...]) -> str:
     return order if isinstance(order, str) else " ".join(map(str, order))
-
-
-def number(value: float | None) -> str:
-    """A share with three decimals, a dash where there is none."""
-    return "–" if value is None else f"{value:.3f}"

@@ -151,7 +151,7 @@ class Run:
         if isinstance(found, int) and found > FORMAT:
             raise NewerFormat(f"{self.path} has format {found}, made by a newer whorl; update this one ({FORMAT})")
         if found != FORMAT or not isinstance(scores.get("steps"), list) or "finished" not in scores:
-            raise WhorlError(f"{path} is not a file of scores; start over with --fresh")
+            raise WhorlError(f"{path} is not a file of scores; start over with --fresh, or remove the folder")
         return scores
 
     def log(self) -> list[Record]:
@@ -179,7 +179,10 @@ class Run:
             return None, Spent()
         truncate(log, about["log"])
         if about["phase"] > about["starts"]:
-            raise WhorlError(f"{path} does not belong to this run (no start of its phase); start over with --fresh")
+            raise WhorlError(
+                f"{path} does not belong to this run (no start of its phase); "
+                "start over with --fresh, or remove the folder"
+            )
         with _belonging(path):
             halt = Halt(
                 about["phase"],
@@ -246,7 +249,9 @@ def _belonging(path: Path) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        raise WhorlError(f"{path} does not belong to this run (no {error}); start over with --fresh") from None
+        raise WhorlError(
+            f"{path} does not belong to this run (no {error}); start over with --fresh, or remove the folder"
+        ) from None
 
 
 def _lines_before(log: Path, task: int) -> Iterator[bytes]:

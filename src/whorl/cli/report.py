@@ -1,0 +1,58 @@
+"""``whorl report``: a paper's tables and figures from the runs there are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from whorl.report.paper import Report
+
+
+def report(
+    runs: Annotated[Path, typer.Option(help="Where runs are stored.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report"),
+    paper: Annotated[str, typer.Option(help="Which paper.")] = "he2021",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the cells as one JSON document on stdout.")] = False,
+) -> None:
+    """Put what was measured beside what the paper prints, as a page, tables and figures."""
+    from whorl import papers
+    from whorl.report.paper import write
+
+    made = write(papers.load(paper), runs, out)
+    if as_json:
+        _print_left_out(made)
+        print(json.dumps(made.records(), allow_nan=False))
+    else:
+        print_report(made, out)
+
+
+def print_left_out(made: Report) -> None:
+    """The folders that could not be read, on stderr."""
+    for line in made.store.left_out:
+        print(f"left out: {line}", file=sys.stderr)
+
+
+def print_report(made: Report, out: Path) -> None:
+    """What a report found, on stdout; what could not be read, on stderr."""
+    from whorl.report.text import count
+
+    _print_left_out(made)
+    print(f"{made.count} of {made.total} cells filled from {count(len(made.store.finished), 'finished run')}")
+    for setting in made.settings:
+        mark = f"{made.filled.mark(setting)}: " if made.filled.mark(setting) else ""
+        print(f"  {len(made.cells_in(setting))} {mark}{setting}")
+    if made.store.unfinished:
+        print(f"{count(len(made.store.unfinished), 'run')} unfinished")
+    if made.filled.other:
+        print(f"{count(len(made.filled.other), 'run')} of no cell")
+    print(f"The report is in {out / 'report.html'}")
+
+
+def _print_left_out(made: Report) -> None:
+    for line in made.store.left_out:
+        print(f"left out: {line}", file=sys.stderr)

@@ -1,0 +1,234 @@
+"""The report of a paper: its files, its page, and the page in a browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from madeup import HE, SMALL, asked, put
+from whorl.errors import WhorlError
+from whorl.report.paper import Report, write
+
+
+def store(runs: Path) -> None:
+    """Some of everything: the paper's setting, a small one, a stand-in, and what cannot be used."""
+    scores: dict[str, Any] = {"nmi": [0.8, 0.5, 0.4], "ari": [0.7, 0.3, -0.02]}
+    for seed, shift in enumerate((0.0, 0.02)):
+        for features, acc in {"current": 0.5, "pca": 0.3, "scratch": 0.1}.items():
+            accs = [0.9, acc + shift, acc - 0.05]
+            put(runs, asked(pseudo={"features": features}), accs, seed, **scores)
+        put(runs, asked("wa", labels="given"), [0.9, 0.6, 0.5], seed, acc_plain=[0.9, 0.6, 0.5])
+        put(runs, asked("wa", labels="pseudo"), [0.9, 0.4, 0.3], seed)
+        for quota in (10, 50):
+            put(runs, asked(memory={"quota": quota, "select": "herding"}), [0.9, 0.5 + quota / 1000, 0.5], seed)
+    for every in (0, 10):
+        put(runs, asked(pseudo={"refresh": every}), [0.9, 0.5, 0.4], recipe="fast", budget=SMALL, **scores)
+    put(runs, asked(stand_in="digits"), [0.9, 0.8, 0.7], recipe="demo", acc5=[1.0, 1.0, 0.9], **scores)
+    put(runs, asked("eeil", labels="given"), [0.9], finished=False)
+    put(runs, asked("finetune"), [0.9, 0.2, 0.1])
+    (runs / "a & <b>").mkdir()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Path, str]:
+    root = tmp_path_factory.mktemp("report")
+    store(root / "runs")
+    report = write(HE, root / "runs", root / "out")
+    return report, root / "out", (root / "out" / "report.html").read_text("utf-8")
+
+
+def test_it_counts_what_there_is(made: tuple[Report, Path, str]) -> None:
+    report, _, _ = made
+    paper, small, digits = report.settings
+    # Table 2, wa in tables 1 and 3 and in figure 2, three places of figure 3, figures 6 and 7.
+    assert len(report.cells_in(paper)) == 3 + 2 + 1 + 1 + 3 + 1 + 3
+    assert len(report.cells_in(small)) == 2 + 1 + 1 + 3  # table 2, one place of figure 3, figures 6 and 7
+    # Table 2 in three columns, which all become the same; figures 3 and 6 and 7 in one.
+    assert len(report.cells_in(digits)) == 3 + 1 + 1 + 3
+    assert report.total == 237
+    assert [report.filled.mark(setting) for setting in report.settings] == ["", "a", "b"]
+    assert len(report.store.unfinished) == len(report.filled.other) == len(report.store.left_out) == 1
+    assert [grid.name for grid in report.grids] == ["table-1", "table-2", "table-2-a", "table-2-b", "table-3"]
+
+
+def test_every_promised_file_is_there_and_nothing_is_left_behind(made: tuple[Report, Path, str]) -> None:
+    _, out, _ = made
+    tables = {f"table-{n}.{ending}" for n in (1, 2, 3) for ending in ("md", "tex", "csv")}
+    names = ("2", "3", "3-a", "3-b", "6", "6-a", "6-b", "7", "7-a", "7-b")
+    figures = {f"figure-{name}.{ending}" for name in names for ending in ("png", "svg")}
+    assert {path.name for path in out.iterdir()} == tables | figures | {"report.html", "report.md"}
+    for path in out.glob("*.svg"):
+        assert ElementTree.parse(path).getroot().tag.endswith("svg")
+    for path in out.glob("*.png"):
+        assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    text = (out / "report.md").read_text("utf-8")
+    assert text.count("### Table") == 5
+    assert "Figure 5. Every step on ImageNet, without labels (the paper's own setting)\n\nnot run" in text
+    assert all((out / name).is_file() for name in re.findall(r"\]\((figure-[^)]*)\)", text))
+
+
+def test_figures_of_letters_that_are_gone_go_and_other_files_stay(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("figure-2-c.png", "figure-2.svg", "figure-of-mine.png", "figure-2-c.pdf"):
+        (out / name).write_text("old")
+    (tmp_path / "runs").mkdir()
+    write(HE, tmp_path / "runs", out)
+    assert {path.name for path in out.glob("figure*")} == {"figure-of-mine.png", "figure-2-c.pdf"}
+
+
+def test_nothing_run_is_a_report_full_of_not_run(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    report = write(HE, tmp_path / "runs", tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert (report.count, report.settings) == (0, [])
+    assert page.count(">not run<small>print ") == 12 * 12 + 7 * 12 - 2 + 6 * 6
+    assert page.count("<p>not run</p>") == len(HE.figures)
+    assert "0 of 237 cells" in page
+    json.dumps(report.records(), allow_nan=False)
+
+
+def test_the_page_says_what_there_is_first(made: tuple[Report, Path, str]) -> None:
+    report, _, page = made
+    begin = html.unescape(page[: page.index("<h2")])
+    assert f"{report.count} of 237 cells" in begin
+    assert "recipe fast, 200 images a class, images of 16×16, 3 tasks" in begin
+    assert "1 run did not finish" in begin
+    assert "a & <b> is not a run" in begin
+    assert "a & <b>" not in page
+    assert page.index("Unfinished runs") < page.index("Other runs")
+    assert "cifar100-finetune-pseudo" in page[page.index("Other runs") :]
+
+
+def test_numbers_stand_with_their_print_difference_seeds_and_mark(made: tuple[Report, Path, str]) -> None:
+    _, _, page = made
+    assert "0.480 ± 0.007</a><small>print 0.482</small><small>−0.002, 2 seeds</small>" in page  # 0.475 and 0.485
+    assert "0.450</a><sup>a</sup><small>print 0.482</small><small>−0.032, 1 seed</small>" in page
+    assert "−0.200 ± 0.000</a><small>print −0.110</small><small>−0.090, 2 seeds</small>" in page
+    assert "print −0.135 or −0.132†" in page
+
+
+def test_a_cell_leads_to_its_runs_and_back(made: tuple[Report, Path, str]) -> None:
+    _, _, page = made
+    cell = re.search(r'<td id="(table-1-9-2)"[^>]*><a href="#(runs-\d+)">', page)  # WA's difference at step 10
+    assert cell
+    section = page[page.index(f'<details id="{cell[2]}">') :]
+    section = section[: section.index("<details id=", 10)]
+    assert f'href="#{cell[1]}"' in section
+    assert re.search(r'Taken off: <a href="#runs-\d+">', section)
+    assert section.count("cifar100-wa-pseudo-step10-seed") == 2  # a row for each seed
+    assert section.count("<pre>") == 1  # one config for both
+    assert "name = &quot;wa&quot;" in section
+
+
+def test_every_link_leads_somewhere_and_nothing_comes_from_outside(made: tuple[Report, Path, str]) -> None:
+    _, _, page = made
+    ids = re.findall(r'\bid="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
+    targets = re.findall(r'href="#([^"]*)"', page)
+    assert len(targets) > 50
+    assert set(targets) <= set(ids)
+    assert "http:" not in page
+    assert "https:" not in page
+
+
+def test_damaged_steps_do_not_stop_it(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for seed, step in enumerate(({}, {"acc": None}, {"acc": 0.5}, {"acc": float("nan"), "classes": "ten"})):
+        config = put(runs, asked(), [0.9], seed)
+        steps = [{"acc": 0.9, "classes": 10}, step]
+        (runs / config.title / "scores.json").write_text(json.dumps({"format": 1, "finished": True, "steps": steps}))
+    report = write(HE, runs, tmp_path / "out")
+    value = next(grid for grid in report.grids if grid.table.number == 2).entries["Ours", "cifar-10", "avg"].value
+    assert (value.mean, value.seeds) == (0.5, (2,))
+    json.dumps(report.records(), allow_nan=False)
+
+
+def test_an_unwritable_place_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(WhorlError, match=r"cannot write to .*; choose another --out"):
+            write(HE, tmp_path / "runs", out)
+    with pytest.raises(WhorlError, match="there is no folder"):
+        write(HE, tmp_path / "nowhere", tmp_path / "out")
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium: apt-get install chromium")
+def test_a_browser_sorts_follows_links_and_needs_nothing(made: tuple[Report, Path, str]) -> None:
+    from playwright.sync_api import sync_playwright
+
+    flags = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update"
+    troubles: list[str] = []
+    requests: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=[*flags.split(), "--disable-sync", "--no-first-run"]
+        )
+        for width in (390, 1280):
+            for scheme in ("light", "dark"):
+                tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+                tab.on("console", lambda message: troubles.append(message.text))
+                tab.on("pageerror", lambda error: troubles.append(str(error)))
+                tab.on("request", lambda request: requests.append(request.url))
+                tab.goto((made[1] / "report.html").resolve().as_uri())
+                assert tab.evaluate("document.documentElement.scrollWidth") == width
+                assert tab.evaluate(
+                    "[...document.querySelectorAll('a[href^=\"#\"]')]"
+                    ".every(a => document.getElementById(a.getAttribute('href').slice(1)))"
+                )
+                ink = tab.evaluate("getComputedStyle(document.querySelector('.abreast svg')).color")
+                assert ink == tab.evaluate("getComputedStyle(document.body).color")
+                # The first column stays in view while its table scrolls.
+                box = tab.locator(".scroll.wide").nth(1)
+                box.evaluate("box => { box.scrollLeft = 300 }")
+                shift = (
+                    "(box) => box.querySelector('tbody th').getBoundingClientRect().x - box.getBoundingClientRect().x"
+                )
+                assert box.evaluate(shift) == 0
+                tab.close()
+        tab = browser.new_page(viewport={"width": 1280, "height": 800})
+        tab.goto((made[1] / "report.html").resolve().as_uri())
+        table = tab.locator("#table-2 + .scroll table")
+        heads = table.locator("thead tr").nth(1).locator("th")
+        head = heads.nth(3)  # Avg at step 10
+
+        def names() -> list[str]:
+            return [text.strip() for text in table.locator("tbody th").all_inner_texts()]
+
+        printed = [row.name for row in HE.table(2).rows]
+        rest = ["FFE", "UPL-10", "UPL-20", "UPL-30"]  # not run: last, whichever way
+        assert names() == printed
+        assert head.get_attribute("aria-sort") == "none"
+        for way, order in {
+            "ascending": ["Scratch", "PCA", "Ours", *rest],
+            "descending": ["Ours", "PCA", "Scratch", *rest],
+            "none": printed,
+        }.items():
+            head.locator("button").click()
+            assert (head.get_attribute("aria-sort"), names()) == (way, order)
+        head.locator("button").press("Enter")
+        heads.nth(0).locator("button").press("Space")
+        assert names() == sorted(printed)
+        assert [h.get_attribute("aria-sort") for h in heads.all()].count("none") == 12
+        first = tab.locator("#table-1 + .scroll table")
+        first.locator("thead tr").nth(1).locator("th").nth(3).locator("button").click()
+        # As numbers: -0.200 before 0.550, though its minus sign comes after the digits as text.
+        assert first.locator("tbody th").all_inner_texts()[:2] == ["WA+Ours (w/o, Δ)", "WA (w/)"]
+        link = table.locator("tbody a").first
+        target = str(link.get_attribute("href"))
+        assert not tab.locator(target).evaluate("fold => fold.open")
+        link.click()
+        assert tab.locator(target).evaluate("fold => fold.open")
+        assert tab.locator(target).locator("table").first.is_visible()
+        browser.close()
+    assert troubles == []
+    assert {url.split(":")[0] for url in requests} <= {"file", "data"}
