@@ -34,8 +34,8 @@ def print_plan(paper: Paper, instead: str | None, prepared: Prepared, planned: P
             f"over, which saves {_millions(planned.saved)} image passes; {_millions(total)} are left to make"
         )
     for reason, needs in prepared.left_out.items():
-        cells = {(need.cell.part, need.cell.name, need.cell.column) for need in needs}
-        print(f"left out  {len(cells)} cells, such as {needs[0].name}: {reason}")
+        missing = {(need.cell.part, need.cell.name, need.cell.column) for need in needs}
+        print(f"left out  {len(missing)} cells, such as {needs[0].name}: {reason}")
 
 
 def _millions(images: int) -> str:
