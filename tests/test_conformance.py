@@ -123,4 +123,4 @@ def test_fewer_images_than_clusters(name: str) -> None:
     stream = checks.streams(checks.small_config(), data)
     checks.learn(learner, stream[:1])
     with pytest.raises(WhorlError, match="cannot make 9 clusters of 2 samples"):
-        learner.clusterer.fit_predict(learner.features(stream[1].images), 9, 0)
+        learner.labeler.clusterer.fit_predict(learner.features(stream[1].images), 9, 0)

@@ -16,15 +16,13 @@ from whorl.config import Config
 from whorl.data.augment import Augment
 from whorl.data.stream import Task
 from whorl.fit import Epoch, fit
-from whorl.labels.labeler import labels_for
-from whorl.labels.pixels import principal_components
+from whorl.labels.labeler import Labeler
 from whorl.memory.holdout import hold_out, is_held_out, weave
 from whorl.memory.memory import Memory
 from whorl.memory.nme import class_means, nme_scores
 from whorl.memory.select import exemplars, get_selector
 from whorl.methods import method_of
 from whorl.methods.base import Phase, Samples, Step
-from whorl.metrics.match import aligned
 from whorl.nets.extract import extract
 from whorl.nets.heads import MeansHead
 from whorl.nets.model import Model, Output, weights
@@ -77,7 +75,7 @@ class Learner:
         self.settled: dict[str, float] = {}
         """What the method had to report of the last step."""
         self.method = method_of(config)
-        self.clusterer = cluster.create(**config.cluster.model_dump())
+        self.labeler = Labeler(config, augment, runtime, cluster.create(**config.cluster.model_dump()))
 
     @property
     def known(self) -> int:
@@ -90,12 +88,7 @@ class Learner:
 
     def learn(self, task: Task, ticker: Ticker, resume: Halt | None = None) -> Iterator[Halt]:
         """One step of Algorithm 1. Stops after each epoch to say where it stands; run it to the end."""
-        if resume is None:
-            seed = derive(self.config.seed, "cluster", task.index)
-            look = self._look
-            labels = labels_for(task.labels, lambda: look(task.images), self.clusterer, self.known, task.classes, seed)
-        else:
-            labels = resume.labels
+        labels = resume.labels if resume else self.labeler.labels(task, self.frozen, self.first)
         self.model.grow(task.classes)
         self.runtime.place(self.model)
         samples, held = Samples(task.images, labels), self._hold_out(task, labels)
@@ -185,16 +178,6 @@ class Learner:
             freeze=lambda: Teacher(self.model.frozen(), self.runtime),
         )
 
-    def _look(self, images: ImageSource) -> FloatArray:
-        """What pseudo labels are made from."""
-        kind = self.config.pseudo.features
-        if kind == "pca":
-            return principal_components(images, self.augment, self.model.backbone.dim, self.config.seed)
-        if kind == "scratch":
-            random = self._new_model(derive(self.config.seed, "scratch")).frozen()
-            return extract(random, images, self.augment, self.runtime)
-        return extract(self.first if kind == "first" else self.frozen, images, self.augment, self.runtime)
-
     def _new_model(self, seed: int, state: dict[str, Tensor] | None = None) -> Model:
         net = self.config.net
         model = Model(net.arch, net.head, net.final_relu, seed)
@@ -253,7 +236,7 @@ class Learner:
         epochs = fit(phase, self.model, self.augment, self.runtime, self.config.seed, purpose, ticker, begin, momenta)
         for epoch in epochs:
             begin, momenta = epoch.epoch + 1, epoch.momenta
-            due = number == 0 and self._due(task, begin, phase.epochs)
+            due = number == 0 and self.labeler.due(task, begin, phase.epochs)
             if due:
                 samples = self._refresh(task, samples, begin, momenta)
             yield self._halt(task, samples.labels, number, phase, epoch, starts)
@@ -262,24 +245,15 @@ class Learner:
         epochs.close()
         return begin, momenta, samples
 
-    def _due(self, task: Task, done: int, epochs: int) -> bool:
-        """Whether the labels are to be made anew after ``done`` of the first phase's epochs."""
-        every = self.config.pseudo.refresh
-        return task.labels is HIDDEN and every > 0 and done % every == 0 and done < epochs
-
     def _refresh(self, task: Task, samples: Samples, done: int, momenta: dict[str, Tensor]) -> Samples:
-        """UPL-K: cluster with the model as it is, and keep the ids in line with the head's rows (A30)."""
-        features = extract(self.model.frozen(), task.images, self.augment, self.runtime)
-        seed = derive(self.config.seed, "cluster", task.index, done)
-        groups = self.clusterer.fit_predict(features, task.classes, seed).labels
-        if self.config.pseudo.ids == "aligned":
-            groups = aligned(groups, samples.labels - self.known, task.classes)
-        else:
+        """UPL-K: labels anew; where their names are new too, the head's new rows and their momenta start over (A30)."""
+        labels = self.labeler.again(task, samples.labels, self.model.frozen(), done)
+        if self.config.pseudo.ids == "reset":
             self.model.reset_head(self.known, done)
             for name in ("head.weight", "head.bias"):
                 if name in momenta:
                     momenta[name][self.known :] = 0
-        return Samples(task.images, np.asarray(groups + self.known, dtype=np.int64))
+        return Samples(task.images, labels)
 
     def _halt(
         self,
@@ -316,7 +290,7 @@ class Learner:
             task.classes,
             quota,
             get_selector(config.select),
-            self.clusterer,
+            self.labeler.clusterer,
             config.reading if task.labels is HIDDEN else "reuse",
             derive(self.config.seed, "exemplars", task.index),
         )

@@ -126,7 +126,7 @@ def _continue(
 ) -> Iterator[Record]:
     """The scores of every task that is still to be learned."""
     if first and not steps:
-        yield _taken_over(first, learner, stream[0], evaluator)
+        yield _taken_over(first, learner, stream[0], evaluator)  # whoever takes a record adds it to ``steps``
     done = len(steps)
     if done and not learner.learned:
         learner.restore(store.load_task(done), stream[:done])

@@ -41,7 +41,7 @@ class Recorder:
 def watched(config: Config, data: Dataset) -> tuple[Learner, Recorder]:
     learner = checks.make_learner(config, data)
     recorder = Recorder(KMeans(restarts=2))
-    learner.clusterer = recorder
+    learner.labeler.clusterer = recorder
     return learner, recorder
 
 

@@ -15,9 +15,10 @@ import checks
 from whorl.config import Config
 from whorl.data.configured import load_configured
 from whorl.data.source import Dataset
+from whorl.errors import WhorlError
 from whorl.experiment import run, workload
 from whorl.runs.grid import Job, Plan, State, _Desk, execute, plan
-from whorl.runs.pool import Worker
+from whorl.runs.pool import Pool, Worker
 from whorl.runs.store import Run
 from whorl.runtime import Runtime
 
@@ -174,6 +175,45 @@ def test_a_worker_that_is_killed_costs_its_run_only(images: tuple[Any, Dataset],
     state = execute(plan(jobs, tmp_path), tmp_path, SETUP, 1, Killer())
     assert [one.name for one in state.finished] == [jobs[1].name]
     assert "ended unexpectedly (signal 9)" in state.failed[jobs[0].title][1]
+
+
+def test_a_worker_that_is_killed_while_it_waits_is_replaced(
+    images: tuple[Any, Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools = list[Pool]()
+
+    class Watched(Pool):
+        def __init__(self, setup: dict[str, Any]) -> None:
+            super().__init__(setup)
+            pools.append(self)
+
+    class Killer(Quiet):
+        """Kills a worker that is ready while the other one trains the first task of both jobs."""
+
+        killed = False
+
+        def update(self, state: State) -> None:
+            waiting = [w for w in pools[0].workers if w.ready and w not in state.running]
+            if state.running and waiting and not self.killed:
+                self.killed = True
+                os.kill(waiting[0].process.pid, signal.SIGKILL)
+
+    monkeypatch.setattr("whorl.runs.grid.Pool", Watched)
+    jobs = [job(images, train__first_epochs=200), job(images, train__first_epochs=200, labels="given")]
+    view = Killer()
+    state = execute(plan(jobs, tmp_path), tmp_path, SETUP, 2, view)
+    assert view.killed
+    assert (len(state.finished), state.failed) == (2, {})
+    assert len(pools[0].workers) == 3
+
+
+def test_workers_that_cannot_start_are_said_to(
+    images: tuple[Any, Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "torch.py").write_text("raise ImportError('a broken torch')")
+    with pytest.raises(WhorlError, match=r"a worker of the grid cannot start: .*ImportError: a broken torch"):
+        execute(plan([job(images)], tmp_path / "runs"), tmp_path / "runs", SETUP, 1, Quiet())
 
 
 def test_a_first_task_that_cannot_be_read_is_trained_anew(images: tuple[Any, Dataset], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from whorl.config import Config
+from whorl.errors import WhorlError
 from whorl.reporter import Record
 from whorl.runs.first import first_task
 from whorl.runs.pool import Pool, Worker
@@ -162,24 +163,33 @@ def execute(planned: Plan, out: Path, setup: Record, workers: int, view: View) -
             if (said := pool.next_event(timeout=1.0)) is None:
                 continue
             worker, event = said
-            if event["event"] == "note":
+            kind = event["event"]
+            if kind == "note":
                 running = state.running.get(worker)
                 view.note(running.job if running else None, event["line"])
-            elif event["event"] == "ready":
+            elif kind == "ready":
+                worker.ready = True
                 idle.add(worker)
-            elif event["event"] in ("done", "failed", "ended"):
+            elif kind in ("done", "failed", "ended"):
                 job = desk.close(worker, event)
-                if event["event"] != "ended":
-                    idle.add(worker)
-                elif job is None and not state.running and not idle:
-                    raise RuntimeError(f"no worker can be started: {event['reason']}")
-                elif state.waiting:
-                    pool.start()
                 if job is not None:
                     view.ended(state, job, event)
+                if kind == "ended":
+                    idle.discard(worker)
+                    _replace(pool, worker, event["reason"], state)
+                else:
+                    idle.add(worker)
             else:
                 desk.moved(worker, event)
     return state
+
+
+def _replace(pool: Pool, worker: Worker, reason: str, state: State) -> None:
+    """A new worker for one that has ended; one that ended before it was ready would only end again."""
+    if not worker.ready:
+        raise WhorlError(f"a worker of the grid cannot start: {reason}")
+    if state.waiting:
+        pool.start()
 
 
 class _Desk:

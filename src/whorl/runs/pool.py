@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO
 
 from whorl.reporter import Record
 
@@ -21,10 +21,11 @@ LAST_WORDS = 5
 
 @dataclass(eq=False)
 class Worker:
-    """One process. ``order`` is what it is working on."""
+    """One process."""
 
     process: subprocess.Popen[str]
-    order: Any = None
+    ready: bool = False
+    """Whether it has said that it takes orders."""
     said: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
 
     def send(self, order: Record) -> None:
