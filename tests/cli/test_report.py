@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from rich.console import Console
 
 from madeup import SMALL, asked, put
 from whorl import cli
@@ -86,6 +87,20 @@ def test_compare_prints_differences_scores_and_draws(there: list[str], whorl: Wh
     assert words[-1] == ["The", "curves", "are", "in", "compare.png"]
     assert Path("compare.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert err == ""
+
+
+def test_compare_cuts_no_number_where_the_terminal_is_narrow(
+    there: list[str], whorl: Whorl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = [put(Path("runs"), asked(), [0.9, 0.5], seed).title for seed in range(1, 9)]
+    monkeypatch.setattr(sys.modules["whorl.cli.compare"], "console", lambda: Console(width=40))
+    out, _ = whorl(["compare", *there[:2], *more])
+    words = [line.split() for line in out.splitlines()]
+    assert "…" not in out
+    heads = [line[1:] for line in words if line[:1] == ["task"]]
+    assert heads == [["1", "2", "3"], ["4", "5", "6"], ["7", "8", "9"], ["10"]]
+    lasts = [line[1:] for line in words if line[:1] == ["Last"]]
+    assert lasts == [["0.400", "0.100", "0.500"], *[["0.500"] * 3] * 2, ["0.500"]]
 
 
 def test_compare_as_json_and_svg(there: list[str], whorl: Whorl) -> None:

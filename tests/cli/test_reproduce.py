@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from terminal import start, whorl
+from whorl.cli import main
 from whorl.runs.store import stored
 
 TINY = ["--data", "digits", "--seeds", "1", "--per-class", "12", "--set", "train.first_epochs=1"]
@@ -124,7 +125,15 @@ def test_a_failing_run_is_listed_and_tried_again(tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_words_end_in_one_line(words: list[str], message: str, tmp_path: Path) -> None:
-    done = whorl("reproduce", *words, cwd=tmp_path, code=2)
-    assert message in done.stderr.splitlines()[-1]
+def test_wrong_words_end_in_one_line(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["whorl", "reproduce", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    stderr = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert message in stderr.splitlines()[-1]
+    assert "Traceback" not in stderr
     assert not (tmp_path / "runs").exists()

@@ -56,6 +56,28 @@ def test_another_score_and_runs_that_are_the_same_but_for_the_seed(tmp_path: Pat
     assert made.differing == {"seed": ["0", "1"]}
 
 
+def test_what_three_values_do_not_tell_apart_a_fourth_does(tmp_path: Path) -> None:
+    same: dict[str, Any] = {"labels": "pseudo", "memory": {"quota": 20, "select": "random"}}
+    runs = [
+        run(tmp_path, asked("wa", "cifar-20", labels="given"), [0.9, 0.5]),
+        run(tmp_path, asked(**same), [0.9, 0.5]),
+        run(tmp_path, asked(pseudo={"features": "pca"}, **same), [0.9, 0.5]),
+    ]
+    assert comparison(runs, "acc").names == [
+        "1 wa, labels given, step 20, features current",
+        "2 ours, labels pseudo, step 10, features current",
+        "3 ours, labels pseudo, step 10, features pca",
+    ]
+
+
+def test_runs_of_one_name_in_two_stores_are_two_runs(tmp_path: Path) -> None:
+    runs = [run(tmp_path / name, asked(), [0.9, acc]) for name, acc in (("here", 0.5), ("there", 0.6))]
+    made = comparison(runs, "acc")
+    assert made.after[2] == [0.5, 0.6]
+    assert made.differing == {}
+    assert made.folders == [str(tmp_path / name / runs[0].name) for name in ("here", "there")]
+
+
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
     a = run(tmp_path, asked(), [0.9, 0.5])
     b = run(tmp_path, asked(), [], seed=1, finished=False)

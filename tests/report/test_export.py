@@ -52,7 +52,7 @@ def test_markdown(grids: list[Grid]) -> None:
 def test_latex_has_the_same_columns_in_every_line_and_nothing_that_needs_a_package(grids: list[Grid]) -> None:
     for found in grids:
         text = export.latex(found)
-        bodies = re.findall(r"\\begin\{tabular\}\{(l(r+))\}(.*?)\\end\{tabular\}", text, re.S)
+        bodies = re.findall(r"\\begin\{tabular\}\{@\{\}(l(r+))@\{\}\}(.*?)\\end\{tabular\}", text, re.S)
         assert len(bodies) == 2
         for columns, _, body in bodies:
             lines = [line for line in body.splitlines() if line.endswith(r"\\")]
@@ -63,10 +63,14 @@ def test_latex_has_the_same_columns_in_every_line_and_nothing_that_needs_a_packa
         assert code.count("{") - code.count(r"\{") == code.count("}") - code.count(r"\}")
         assert set(re.findall(r"\\([a-zA-Z]+)", code)) <= {
             "begin", "end", "hline", "noindent", "par", "medskip", "scriptsize", "setlength", "tabcolsep", "pm",
-            "Delta", "dag", "times",
+            "Delta", "dag", "times", "textsuperscript",
         }  # fmt: skip
     assert r"ICARL+Ours (w/o, $\Delta$)" in export.latex(grids[0])
-    assert r"0.500 $\pm$ 0.158 {[}a{]}" in export.latex(grids[1])
+    assert r"0.500 $\pm$ 0.158\textsuperscript{a} &" in export.latex(grids[1])
+
+
+def test_markdown_shows_what_it_reserves_as_it_stands() -> None:
+    assert export.plain("net a_<b> *c* `d` [e] A < B") == r"net a\_\<b> \*c* \`d` \[e] A < B"
 
 
 def test_latex_escapes_what_it_reserves() -> None:
@@ -93,6 +97,8 @@ def test_csv_gives_every_number_back(grids: list[Grid]) -> None:
     assert float(drop["mean"]) == pytest.approx(-0.1)
     nothing = by_name["as in the paper", "WA (w/)", "ImageNet", "100", "last"]
     assert (nothing["mean"], nothing["seeds"], nothing["printed"], nothing["runs"]) == ("", "0", "0.811", "")
+    assert (nothing["missing"], lwf["missing"]) == ("not run", "")
+    assert by_name[small, "LWF+Ours (w/o, Δ)", "CIFAR-100", "10", "avg"]["missing"] == "not paired"
 
 
 def test_numbers_as_people_read_them() -> None:

@@ -142,11 +142,23 @@ def test_a_run_is_compared_with_few_cells_however_many_there_are(monkeypatch: py
     for seed in range(5):
         for cell in cells(HE):
             config = config_of(HE, cell.asked, "fast", {}, seed)
-            runs.append(Done(config.title, config, [{"acc": 0.5}]))
+            runs.append(Done(Path(config.title), config, [{"acc": 0.5}]))
     found = fill(HE, Store(runs, [], []))
     assert len(runs) > 1000
     assert calls[0] < 20 * len(runs)
     assert len(found.settings) == 2
+
+
+def test_runs_from_other_images_are_not_averaged_with_the_rest(tmp_path: Path) -> None:
+    tree = asked(column="imagenet100-10")
+    for seed, images in enumerate(("aa", "bb", "bb")):
+        put(tmp_path, tree, [0.9, 0.5], seed, budget={"data": {"fingerprint": images}})
+    found = filled(tmp_path)
+    group = found.group(tree, PAPER)
+    assert group is not None
+    assert list(group.runs) == [1, 2]
+    ((run, why),) = found.other
+    assert (run.config.seed, why) == (0, "was made from other images than most runs of its setting")
 
 
 def test_scores_of_a_run_are_those_stored(tmp_path: Path) -> None:

@@ -128,6 +128,22 @@ def test_a_cell_leads_to_its_runs_and_back(made: tuple[Report, Path, str]) -> No
     assert "name = &quot;wa&quot;" in section
 
 
+def test_each_number_of_a_figure_leads_to_its_own_runs_and_the_seeds_are_said(made: tuple[Report, Path, str]) -> None:
+    report, out, page = made
+    figure = page[page.index('id="figure-3"') :]
+    cells = re.findall(r'<td[^>]*><a href="#(runs-\d+)">(0\.\d+)</a>', figure[: figure.index("</details>")])
+    assert [text for _, text in cells] == ["0.505", "0.480", "0.525"]  # q 10, 20 and 50; 100 was not run
+    summaries = [re.search(rf'<details id="{name}"><summary>([^<]*)', page) for name, _ in cells]
+    quotas = [re.search(r"memory.quota (\d+)", found[1]) for found in summaries if found]
+    assert [found and found[1] for found in quotas] == ["10", None, "50"]  # 20 is the usual one
+    captions = {plot.name: plot.caption for plot in report.plots}
+    missing = "Not run: CIFAR-100 step 5, CIFAR-100 step 20 and CIFAR-100 step 50."
+    bands = "2 seeds; bands are one standard deviation"
+    assert captions["figure-3"] == f"Avg accuracy (ACC) over exemplars per class q, {bands}. {missing}"
+    assert captions["figure-6-a"] == f"Accuracy (ACC) over classes seen, 1 seed. {missing}"
+    assert captions["figure-3"] in (out / "report.md").read_text("utf-8")
+
+
 def test_every_link_leads_somewhere_and_nothing_comes_from_outside(made: tuple[Report, Path, str]) -> None:
     _, _, page = made
     ids = re.findall(r'\bid="([^"]*)"', page)
@@ -154,7 +170,7 @@ def test_damaged_steps_do_not_stop_it(tmp_path: Path) -> None:
 def test_an_unwritable_place_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "file").write_text("")
-    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+    for out in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc")):  # the last is there, and takes no file
         with pytest.raises(WhorlError, match=r"cannot write to .*; choose another --out"):
             write(HE, tmp_path / "runs", out)
     with pytest.raises(WhorlError, match="there is no folder"):

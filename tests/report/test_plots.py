@@ -94,6 +94,8 @@ def test_a_band_is_one_deviation_to_either_side() -> None:
     (band,) = axes.collections
     assert {(x, round(y, 9)) for x, y in band.get_paths()[0].vertices} == {(10, 0.4), (10, 0.6), (20, 0.35), (20, 0.45)}
     assert panels(PANELS[1:], "x", "y").axes[0].collections[:] == []  # one seed: nothing to show
+    (bar,) = panels([Panel("A", [Line("one", [10], [0.5], [0.1])])], "x", "y").axes[0].collections
+    assert bar.get_segments()[0].ravel().tolist() == pytest.approx([10, 0.4, 10, 0.6])
 
 
 def test_the_scale_holds_every_band_between_round_tenths() -> None:
@@ -106,6 +108,11 @@ def test_a_legend_alone_names_only_what_is_drawn_and_long_names_stand_below_each
     assert [text.get_text() for text in key([PANELS[0]]).legends[0].get_texts()] == ["one"]
     long = [Panel("", [Line("a rather long name of a curve", [1], [0.5])] * 4)]
     assert key(long).get_figheight() > key([Panel("", [Line("a", [1], [0.5])] * 4)]).get_figheight()
+
+
+def test_no_two_of_many_curves_look_the_same() -> None:
+    drawn = panels([Panel("", [Line(f"{n}", [1, 2], [0.1, 0.5]) for n in range(36)])], "x", "y").axes[0].get_lines()
+    assert len({(line.get_color(), line.get_marker()) for line in drawn}) == 36
 
 
 def test_many_places_have_few_ticks() -> None:

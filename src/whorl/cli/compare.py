@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from whorl.cli.runs import console, find_run, table
 from whorl.errors import WhorlError
@@ -42,21 +43,37 @@ def print_comparison(made: Comparison) -> None:
     from whorl.report.compare import SCORES
     from whorl.report.text import number
 
-    numbers = [str(n) for n in range(1, len(made.runs) + 1)]
-    for n, run in zip(numbers, made.runs, strict=True):
-        print(f"{n}  {run.name}")
+    for n, folder in enumerate(made.folders, 1):
+        print(f"{n}  {folder}")
     if made.differing:
-        differing = table("config", *numbers, left=("config", *numbers))
-        for key, values in made.differing.items():
-            differing.add_row(key, *values)
-        console().print(differing)
+        _print_beside("config", {key: list(map(_short, values)) for key, values in made.differing.items()}, words=True)
     print(f"{SCORES[made.score]} after each task")
-    after = table("task", *numbers)
-    for task, found in made.after.items():
-        after.add_row(str(task), *map(number, found))
+    rows = {str(task): list(map(number, found)) for task, found in made.after.items()}
     for name, word in (("avg", "Avg (tasks 2 on)"), ("last", "Last"), ("forgetting", "forgetting")):
-        after.add_row(word, *map(number, made.summary[name]))
-    console().print(after)
+        rows[word] = list(map(number, made.summary[name]))
+    _print_beside("task", rows)
+
+
+def _print_beside(head: str, rows: dict[str, list[str]], words: bool = False) -> None:
+    """A column for each run; those for which the terminal is too narrow come below, rather than being cut."""
+    screen, runs = console(), len(next(iter(rows.values())))
+    endless = screen.options.update(max_width=10**6)
+    for across in range(runs, 0, -1):
+        tables = []
+        for start in range(0, runs, across):
+            numbers = [str(n + 1) for n in range(start, min(start + across, runs))]
+            made = table(head, *numbers, left=(head, *numbers) if words else ())
+            for name, values in rows.items():
+                made.add_row(name, *map(escape, values[start : start + across]))
+            tables.append(made)
+        if across == 1 or all(screen.measure(made, options=endless).maximum <= screen.width for made in tables):
+            for made in tables:
+                screen.print(made)
+            return
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= 40 else value[:39] + "…"  # an order of classes can be long
 
 
 def _draw(made: Comparison, path: Path) -> None:

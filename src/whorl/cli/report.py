@@ -25,7 +25,7 @@ def report(
 
     made = write(papers.load(paper), runs, out)
     if as_json:
-        _print_left_out(made)
+        print_left_out(made)
         print(json.dumps(made.records(), allow_nan=False))
     else:
         print_report(made, out)
@@ -41,7 +41,7 @@ def print_report(made: Report, out: Path) -> None:
     """What a report found, on stdout; what could not be read, on stderr."""
     from whorl.report.text import count
 
-    _print_left_out(made)
+    print_left_out(made)
     print(f"{made.count} of {made.total} cells filled from {count(len(made.store.finished), 'finished run')}")
     for setting in made.settings:
         mark = f"{made.filled.mark(setting)}: " if made.filled.mark(setting) else ""
@@ -51,8 +51,3 @@ def print_report(made: Report, out: Path) -> None:
     if made.filled.other:
         print(f"{count(len(made.filled.other), 'run')} of no cell")
     print(f"The report is in {out / 'report.html'}")
-
-
-def _print_left_out(made: Report) -> None:
-    for line in made.store.left_out:
-        print(f"left out: {line}", file=sys.stderr)

@@ -53,10 +53,16 @@ class Comparison:
         return {**numbers, "forgetting": [_forgetting(run) for run in self.runs]}
 
     @property
+    def folders(self) -> list[str]:
+        """The runs by name; with the way to them where a name is there twice, in different stores."""
+        names = [run.name for run in self.runs]
+        return names if len(set(names)) == len(names) else [str(run.path) for run in self.runs]
+
+    @property
     def names(self) -> list[str]:
         """The runs by their numbers and the first things that set them apart."""
         keys = sorted(self.differing, key=lambda key: (_TELLING.index(key) if key in _TELLING else len(_TELLING), key))
-        short = [key for key in keys if max(map(len, self.differing[key])) <= 16][:3]
+        short = _telling({key: self.differing[key] for key in keys if max(map(len, self.differing[key])) <= 16})
         texts = [[_said(key, value) for value in self.differing[key]] for key in short]
         words = zip(*texts, strict=True) if texts else [()] * len(self.runs)
         return [f"{number} {', '.join(found)}".strip() for number, found in enumerate(words, 1)]
@@ -65,7 +71,7 @@ class Comparison:
         """Everything as plain values, for ``--json``."""
         return {
             "score": self.score,
-            "runs": [run.name for run in self.runs],
+            "runs": self.folders,
             "differing": self.differing,
             "after": {str(task): values for task, values in self.after.items()},
             **self.summary,
@@ -89,9 +95,9 @@ def comparison(runs: Sequence[Done], score: str) -> Comparison:
         raise unknown("score", score, SCORES)
     if len(runs) < 2:
         raise WhorlError("name at least two runs to compare; `whorl list` shows the runs there are")
-    names = [run.name for run in runs]
-    for run in runs:
-        if names.count(run.name) > 1:
+    folders = [run.path.resolve() for run in runs]
+    for run, folder in zip(runs, folders, strict=True):
+        if folders.count(folder) > 1:
             raise WhorlError(f"{run.name} is named twice; name another run to compare it with")
         if not run.steps:
             raise WhorlError(f"{run.name} has no finished task to compare; the command that began it goes on with it")
@@ -99,6 +105,16 @@ def comparison(runs: Sequence[Done], score: str) -> Comparison:
     if all(value is None for values in found.after.values() for value in values):
         raise WhorlError(f"none of these runs has the score {score}")
     return found
+
+
+def _telling(differing: dict[str, list[str]], most: int = 5) -> list[str]:
+    """The first three keys, and what tells apart runs that they do not."""
+    chosen = list(differing)[:3]
+    for key in list(differing)[3:]:
+        apart, more = (len(set(zip(*(differing[k] for k in keys), strict=True))) for keys in (chosen, [*chosen, key]))
+        if more > apart and len(chosen) < most:
+            chosen.append(key)
+    return chosen
 
 
 def _said(key: str, value: str) -> str:

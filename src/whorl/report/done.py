@@ -17,9 +17,14 @@ from whorl.runs.store import Run, stored
 class Done:
     """A stored run, as far as it has come."""
 
-    name: str
+    path: Path
     config: Config
     steps: list[Record]
+
+    @property
+    def name(self) -> str:
+        """Its folder's."""
+        return self.path.name
 
     @cached_property
     def values(self) -> dict[str, str]:
@@ -61,4 +66,4 @@ def _done(run: Run, scores: Record) -> Done:
         raise WhorlError(
             f"{run.path / 'scores.json'} has steps that are not records; start over with --fresh, or remove the folder"
         )
-    return Done(run.path.name, run.config, scores["steps"])
+    return Done(run.path, run.config, scores["steps"])

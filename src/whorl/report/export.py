@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,8 +13,8 @@ from whorl.report.grid import NAMES, Entry, Grid, Order, column_name
 from whorl.report.text import count, minus
 
 FIELDS = (
-    "table", "row", "data", "step", "metric", "setting", "mean", "sd", "seeds", "printed", "printed_other",
-    "difference", "runs",
+    "table", "row", "data", "step", "metric", "mark", "setting", "mean", "sd", "seeds", "missing", "printed",
+    "printed_other", "difference", "runs",
 )  # fmt: skip
 """The columns of the CSV files."""
 
@@ -47,15 +48,20 @@ def notes(entry: Entry, usual: int) -> list[str]:
     return apart + ([count(seeds, "seed")] if seeds not in (0, usual) else [])
 
 
+def mark(grid: Grid, entry: Entry) -> str:
+    """The letter beside a number that was not measured in the paper's own setting."""
+    return grid.mark if entry.value.mean is not None else ""
+
+
 def markdown(grid: Grid) -> str:
     """A table for each metric, the legend and the orders."""
-    blocks = [f"### {title(grid)}"]
+    blocks = [f"### {plain(title(grid))}"]
     for metric in grid.table.metrics:
         heads = [NAMES[metric], *(column_name(grid.paper, column) for column in grid.table.columns)]
         rows = [[row.name, *(_markdown_cell(grid, e) for e in _row(grid, row.name, metric))] for row in grid.table.rows]
         blocks.append(pipes(heads, rows))
     if grid.legend:
-        blocks.append("\n".join(f"* {line}" for line in grid.legend))
+        blocks.append("\n".join(f"* {plain(line)}" for line in grid.legend))
     if grid.orders:
         blocks.append(pipes(ORDER_HEADS, [order_cells(grid, order) for order in grid.orders], "---"))
     return "\n\n".join(blocks) + "\n"
@@ -64,17 +70,15 @@ def markdown(grid: Grid) -> str:
 def latex(grid: Grid) -> str:
     """A tabular for each metric. A row has three lines: the number, the printed one, and what sets them apart."""
     columns = [grid.paper.columns[column] for column in grid.table.columns]
-    lines = [f"% {title(grid)}", r"{\scriptsize\setlength{\tabcolsep}{3pt}"]
+    lines = [f"% {title(grid)}", r"{\scriptsize\setlength{\tabcolsep}{2pt}"]
     for metric in grid.table.metrics:
-        lines += [r"\noindent\begin{tabular}{l" + "r" * len(columns) + "}", r"\hline"]
+        lines += [r"\noindent\begin{tabular}{@{}l" + "r" * len(columns) + "@{}}", r"\hline"]
         lines += [_line(["", *(column.group for column in columns)])]
         lines += [_line([NAMES[metric], *(f"step {column.step}" for column in columns)]), r"\hline"]
         for row in grid.table.rows:
             entries = _row(grid, row.name, metric)
-            marks = [grid.mark if entry.value.mean is not None else "" for entry in entries]
-            numbers = [number(e) + (f" [{mark}]" if mark else "") for e, mark in zip(entries, marks, strict=True)]
             below = [printed(e) for e in entries], [", ".join(notes(e, grid.paper.seeds)) for e in entries]
-            lines += [_line([row.name, *numbers])]
+            lines += [_line([row.name, *map(number, entries)], ["", *(mark(grid, e) for e in entries)])]
             lines += [_line(["", *texts]) for texts in below if any(texts)]
         lines += [r"\hline", r"\end{tabular}", r"\par\medskip"]
     lines += [rf"\noindent {escape(line)}\par" for line in grid.legend]
@@ -91,10 +95,12 @@ def records(grid: Grid) -> Iterator[dict[str, Any]]:
             "data": column.group,
             "step": column.step,
             "metric": entry.metric,
+            "mark": grid.mark,
             "setting": str(grid.setting),
             "mean": entry.value.mean,
             "sd": entry.value.sd,
             "seeds": len(entry.value.seeds),
+            "missing": number(entry) if entry.value.mean is None else "",
             "printed": entry.printed,
             "printed_other": entry.printed_other,
             "difference": entry.difference,
@@ -103,7 +109,7 @@ def records(grid: Grid) -> Iterator[dict[str, Any]]:
 
 
 def long_csv(grids: Sequence[Grid]) -> str:
-    """One line a number; what is missing is empty."""
+    """One line a number; where there is none, ``mean`` is empty and ``missing`` says why."""
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -131,14 +137,19 @@ def escape(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
+def plain(text: str) -> str:
+    """Text for Markdown, as it stands."""
+    return re.sub(r"([\\`*_\[\]<>])(?! )", r"\\\1", text)
+
+
 def _row(grid: Grid, row: str, metric: Metric) -> list[Entry]:
     return [grid.entries[row, column, metric] for column in grid.table.columns]
 
 
 def _markdown_cell(grid: Grid, entry: Entry) -> str:
-    mark = f"<sup>{grid.mark}</sup>" if grid.mark and entry.value.mean is not None else ""
+    raised = f"<sup>{mark(grid, entry)}</sup>" if mark(grid, entry) else ""
     below = ", ".join(text for text in (printed(entry), *notes(entry, grid.paper.seeds)) if text)
-    return number(entry) + mark + (f" ({below})" if below else "")
+    return number(entry) + raised + (f" ({below})" if below else "")
 
 
 def pipes(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "---:") -> str:
@@ -147,5 +158,7 @@ def pipes(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "---
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
-def _line(cells: Sequence[str]) -> str:
-    return " & ".join(map(escape, cells)) + r" \\"
+def _line(cells: Sequence[str], marks: Sequence[str] = ()) -> str:
+    """A row in LaTeX; a mark is raised."""
+    raised = [rf"\textsuperscript{{{letter}}}" if letter else "" for letter in marks] or [""] * len(cells)
+    return " & ".join(escape(cell) + letter for cell, letter in zip(cells, raised, strict=True)) + r" \\"

@@ -12,6 +12,7 @@ from whorl.report import plots
 from whorl.report.gather import Filled, Group
 from whorl.report.grid import column_name
 from whorl.report.measure import Point, measured, points
+from whorl.report.text import count, listed
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,17 @@ class Plot:
             accuracy = "score"
         return ("classes seen", accuracy) if self.figure.over is None else (self.figure.over.label, f"Avg {accuracy}")
 
+    @property
+    def caption(self) -> str:
+        """What is drawn, from how many seeds, and what was not run."""
+        x, y = self.labels
+        seeds = {len(point.value.seeds) for trace in self.traces.values() for point in trace.points}
+        over = f"{min(seeds)} to {max(seeds)} seeds" if len(seeds) > 1 else count(max(seeds, default=0), "seed")
+        bands = "; bands are one standard deviation" if max(seeds, default=0) > 1 else ""
+        missing = [column_name(self.paper, column) for column in self.figure.panels if column not in self.columns]
+        rest = f" Not run: {listed(missing)}." if missing else ""
+        return f"{y[0].upper()}{y[1:]} over {x}, {over}{bands}.{rest}"
+
     def records(self) -> Iterator[dict[str, Any]]:
         """Every curve as plain values."""
         for trace in self.traces.values():
@@ -117,4 +129,4 @@ def _trace(filled: Filled, figure: Figure, curve: Curve, column: str, setting: S
 
 def _average(x: int, group: Group, score: str) -> Sequence[Point]:
     value = measured(group, score, "avg")
-    return [] if value.mean is None else [Point(x, value)]
+    return [] if value.mean is None else [Point(x, value, group)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -82,24 +82,27 @@ def fill(paper: Paper, store: Store) -> Filled:
                 own.append((run, key, setting))
     used = _ordered(own)
     settings = (Setting(None, "paper"), *(setting for setting in used if not setting.faithful))
+    offered = [
+        (run, key, setting)
+        for run, key, exact in own
+        for setting in used
+        if setting == exact or _has(run, exact, setting)
+    ]
+    strangers = _strangers(offered)
     runs: dict[tuple[Setting, Key], dict[int, Done]] = defaultdict(dict)
-    for run, key, exact in own:
-        for setting in used:
-            if setting == exact or _has(run, exact, setting):
-                runs[setting, key].setdefault(run.config.seed, run)
+    for run, key, setting in offered:
+        if (run, setting) not in strangers:
+            runs[setting, key].setdefault(run.config.seed, run)
     asked = {key: tree for found in places.values() for key, tree, _ in found}
     groups = {
         (setting, key): Group(f"runs-{number}", setting, asked[key], dict(sorted(by_seed.items())))
         for number, ((setting, key), by_seed) in enumerate(runs.items(), 1)
     }
-    placed = {id(run) for by_seed in runs.values() for run in by_seed.values()}
-    twice = {id(run) for run, _, _ in own} - placed
-    other = [
-        (run, "fills a cell that another run with its seed fills already" if id(run) in twice else "")
-        for run in store.finished
-        if id(run) not in placed
-    ]
-    return Filled(paper, settings, other, groups, {(setting, key) for _, key, setting in own if setting in used})
+    placed = {run for by_seed in runs.values() for run in by_seed.values()}
+    why = {run: "fills a cell that another run with its seed fills already" for run, _, _ in offered}
+    why |= {run: "was made from other images than most runs of its setting" for run, _ in strangers}
+    other = [(run, why.get(run, "")) for run in store.finished if run not in placed]
+    return Filled(paper, settings, other, groups, {(setting, key) for _, key, setting in own} & runs.keys())
 
 
 def _places(paper: Paper) -> dict[tuple[str, ...], list[tuple[Key, Tree, Place]]]:
@@ -142,6 +145,21 @@ def _has(run: Done, exact: Setting, setting: Setting) -> bool:
         or (limit is None and key == "stream.tasks" and len(run.steps) <= int(value))
         for key, value in rest
     )
+
+
+def _strangers(offered: list[tuple[Done, Key, Setting]]) -> set[tuple[Done, Setting]]:
+    """Runs from other images than most runs of their setting: no mean holds both.
+
+    Folders and lists of classes are told by ``data.fingerprint`` only.
+    """
+    images: dict[tuple[Setting, str], Counter[str]] = defaultdict(Counter)
+    for run, _, setting in offered:
+        images[setting, run.config.data.name][run.config.data.fingerprint] += 1
+    return {
+        (run, setting)
+        for run, _, setting in offered
+        if run.config.data.fingerprint != images[setting, run.config.data.name].most_common(1)[0][0]
+    }
 
 
 def _ordered(own: list[tuple[Done, Key, Setting]]) -> list[Setting]:

@@ -92,6 +92,7 @@ class Point:
 
     x: int
     value: Value
+    group: Group
 
 
 def points(group: Group, score: str, from_task: int = 1) -> list[Point]:
@@ -103,7 +104,7 @@ def points(group: Group, score: str, from_task: int = 1) -> list[Point]:
             classes = step.get("classes")
             if number >= from_task and value is not None and isinstance(classes, int):
                 by_classes.setdefault(classes, {})[seed] = value
-    return [Point(classes, Value.over(values)) for classes, values in sorted(by_classes.items())]
+    return [Point(classes, Value.over(values), group) for classes, values in sorted(by_classes.items())]
 
 
 def _by_seed(group: Group, score: str, metric: Metric) -> dict[int, float | str]:

@@ -81,7 +81,7 @@ def sheet(label: str, corner: str, groups: Groups, rows: Iterable[tuple[Cell, Se
         f"<tr>{_rich('th', head, False)}{''.join(_rich('td', c, e) for c, e in zip(values, edges, strict=True))}</tr>"
         for head, values in rows
     ]
-    box = "scroll wide" if kind == "sortable" else "scroll"
+    box = "scroll wide" if kind == "sortable" and len(edges) > 8 else "scroll"
     return (
         f'<div class="{box}" role="region" tabindex="0" aria-label="{escape(label)}">'
         f'<table class="{f"numbers sheet {kind}".strip()}" aria-label="{escape(label)}">{_heads(corner, groups)}'

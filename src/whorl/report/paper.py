@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from whorl.errors import WhorlError
@@ -102,6 +103,7 @@ def write(paper: Paper, runs: Path, out: Path) -> Report:
     report = gather(paper, runs)
     try:
         out.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=out).close()  # said before anything is written
     except OSError as error:
         raise WhorlError(f"cannot write to {out}: {error.strerror}; choose another --out") from None
     for table in paper.tables:
@@ -138,8 +140,8 @@ def _markdown(report: Report) -> str:
         blocks += [export.markdown(grid) for grid in report.grids if grid.table.number == table.number]
     blocks.append("## Figures\n")
     for found in report.plots:
-        where = f"setting {found.mark}: {found.setting}" if found.mark else "the paper's own setting"
-        drawn = f"![{found.figure.title}]({found.name}.svg)" if found.columns else "not run"
+        where = f"setting {found.mark}: {export.plain(str(found.setting))}" if found.mark else "the paper's own setting"
+        drawn = f"![{found.figure.title}]({found.name}.svg)\n\n{found.caption}" if found.columns else "not run"
         blocks.append(f"### Figure {found.figure.number}. {found.figure.title} ({where})\n\n{drawn}\n")
     return "\n".join(blocks)
 

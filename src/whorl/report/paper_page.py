@@ -9,8 +9,9 @@ from whorl.report import export, page, plots
 from whorl.report.behind import Shown, group_section, other_runs, use
 from whorl.report.figures import Plot
 from whorl.report.grid import NAMES, Entry, Grid, column_name
+from whorl.report.measure import Point
 from whorl.report.paper import Report
-from whorl.report.text import count, listed, minus
+from whorl.report.text import count, minus
 
 
 def render(report: Report) -> str:
@@ -109,7 +110,7 @@ def _cell(grid: Grid, entry: Entry, name: str) -> page.Cell:
     return page.Cell(
         export.number(entry),
         value=entry.value.mean,
-        mark=grid.mark if entry.value.mean is not None else "",
+        mark=export.mark(grid, entry),
         below=[text for text in (export.printed(entry), apart) if text],
         link=entry.groups[0].name if entry.groups else "",
         name=name,
@@ -140,11 +141,8 @@ def _figure(plot: Plot, behind: dict[str, Shown]) -> Iterator[str]:
     drawn = [plots.panels([panel], *plot.labels, key=False, limits=limits) for panel in panels]
     made = [plots.inline(plots.svg(f), f"{plot.name}-{number}") for number, f in enumerate(drawn)]
     legend = plots.inline(plots.svg(plots.key(panels)), f"{plot.name}-key")
-    missing = [column_name(plot.paper, column) for column in plot.figure.panels if column not in plot.columns]
-    words = f"{plot.labels[1]} over {plot.labels[0]}; bands are one standard deviation over seeds."
-    words += f" Not run: {listed(missing)}." if missing else ""
     alt = f"Figure {plot.figure.number}: {plot.labels[1]} over {plot.labels[0]}; the values are in the table below."
-    yield page.figure(page.side_by_side(legend, made), alt, words[0].upper() + words[1:])
+    yield page.figure(page.side_by_side(legend, made), alt, plot.caption)
     yield page.fold("Values", [_values(plot, column) for column in plot.columns])
 
 
@@ -153,14 +151,13 @@ def _values(plot: Plot, column: str) -> str:
     places = sorted({point.x for trace in traces for point in trace.points})
     rows = []
     for trace in traces:
-        found = {point.x: point.value for point in trace.points}
-        link = trace.groups[0].name if trace.groups else ""
-        cells = [
-            page.Cell(minus(found[x].mean), below=() if found[x].sd is None else [f"± {found[x].sd:.3f}"])
-            if x in found
-            else page.Cell("–" if found else "not run")
-            for x in places
-        ]
-        rows.append((page.Cell(trace.curve.name, link=link), cells))
+        found = {point.x: point for point in trace.points}
+        cells = [_point(found[x]) if x in found else page.Cell("–" if found else "not run") for x in places]
+        rows.append((page.Cell(trace.curve.name), cells))
     head = plot.title(column)
     return page.sheet(f"Values, {head}", head, [(plot.labels[0], list(map(str, places)))], rows)
+
+
+def _point(point: Point) -> page.Cell:
+    deviation = () if point.value.sd is None else [f"± {point.value.sd:.3f}"]
+    return page.Cell(minus(point.value.mean), below=deviation, link=point.group.name)

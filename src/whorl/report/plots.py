@@ -71,7 +71,7 @@ def panels(
     whole = height + (_key_height(found, width) if key else 0) + 0.16 * len(said)
     figure = _figure((width, whole), ground)
     # Margins in inches, not by a solver: plots that stand side by side have the same frame, and it is quick.
-    left, right, bottom, top = 0.6, 0.15, 0.5, 0.3
+    left, right, bottom, top = 0.7, 0.15, 0.5, 0.3
     for number, panel in enumerate(found):
         column, row = number % across, number // across
         x, y = column * wide + left, height - (row + 1) * high + bottom
@@ -128,7 +128,10 @@ def _draw(axes: Any, lines: Sequence[Line], size: float = 6) -> None:
         if any(line.spread):
             spread = [s or 0.0 for s in line.spread]
             edges = ([y + side * s for y, s in zip(line.y, spread, strict=True)] for side in (-1, 1))
-            axes.fill_between(line.x, *edges, color=look["color"], alpha=0.2, linewidth=0)
+            if len(line.x) > 1:
+                axes.fill_between(line.x, *edges, color=look["color"], alpha=0.2, linewidth=0)
+            else:  # a band over one place has no width
+                axes.vlines(line.x, *edges, color=look["color"], alpha=0.5, linewidth=2)
     places = sorted({x for line in lines for x in line.x})
     if len(places) > 8:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -143,7 +146,9 @@ def _draw(axes: Any, lines: Sequence[Line], size: float = 6) -> None:
 
 
 def _look(number: int, size: float) -> dict[str, Any]:
-    colour, marker, style = (options[number % len(options)] for options in (COLOURS, MARKERS, STYLES))
+    again, number = divmod(number, len(COLOURS))  # beyond six, a colour has another marker and style
+    colour = COLOURS[number]
+    marker, style = (options[(number + again) % len(options)] for options in (MARKERS, STYLES))
     return {"color": colour, "marker": marker, "linestyle": style, "markersize": size}
 
 
@@ -160,7 +165,7 @@ def _abreast(labels: Iterable[str], width: float) -> int:
 
 def _key_height(found: Sequence[Panel], width: float) -> float:
     labels = _labels(found).values()
-    return 0.1 + 0.24 * -(-len(labels) // _abreast(labels, width))
+    return 0.15 + 0.2 * -(-len(labels) // _abreast(labels, width))
 
 
 def _legend(figure: Any, found: Sequence[Panel], place: tuple[float, float], corner: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,8 @@ def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+            temporary.unlink(missing_ok=True)
         raise _cannot_write(path, error) from None
 
 
@@ -102,4 +105,8 @@ def _write(path: Path, payload: bytes) -> None:
 
 
 def _cannot_write(path: Path, error: OSError) -> WhorlError:
-    return WhorlError(f"cannot write {path}: {error.strerror}; make room, then the same command resumes")
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = (
+        "make room, then the same command resumes" if full else "see to it that this can be written, or say where else"
+    )
+    return WhorlError(f"cannot write {path}: {error.strerror}; {advice}")
