@@ -281,5 +281,5 @@ def test_a_damaged_epoch_is_one_line(
 
 def test_what_cannot_be_written_for_other_reasons_is_no_full_disk(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(WhorlError, match=r"cannot write .*: Not a directory; see to it that this can be written"):
+    with pytest.raises(WhorlError, match=r"cannot write .*: Not a directory; see to it that it can be written"):
         files.write_text(tmp_path / "file" / "inside", "text")

@@ -171,9 +171,7 @@ def _print_failures(state: State) -> None:
 
 
 def _report(paper: Paper, runs: Path, out: Path) -> None:
-    from whorl.cli.report import print_left_out, print_report
+    from whorl.cli.report import print_report
     from whorl.report.paper import write
 
-    made = write(paper, runs, out)
-    print_left_out(made)
-    print_report(made, out)
+    print_report(write(paper, runs, out), out)
