@@ -106,7 +106,5 @@ def _write(path: Path, payload: bytes) -> None:
 
 def _cannot_write(path: Path, error: OSError) -> WhorlError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    advice = (
-        "make room, then the same command resumes" if full else "see to it that it can be written"
-    )
+    advice = "make room, then the same command resumes" if full else "see to it that it can be written"
     return WhorlError(f"cannot write {path}: {error.strerror}; {advice}")
