@@ -126,6 +126,7 @@ def _continue(
 ) -> Iterator[Record]:
     """The scores of every task that is still to be learned."""
     if first and not steps:
+        store.forget_epochs()
         yield _taken_over(first, learner, stream[0], evaluator)  # whoever takes a record adds it to ``steps``
     done = len(steps)
     if done and not learner.learned:
@@ -161,7 +162,7 @@ def _continue(
 def _taken_over(first: Run, learner: Learner, task: Task, evaluator: Evaluator) -> Record:
     """Task 1 from a run that has learned it; only choosing exemplars and scoring are left to do."""
     started = time.perf_counter()
-    learner.take_over(task, first.load_first(), first.scores()["steps"][0]["method"])
+    learner.take_over(task, first.load_first(), first.scores()["steps"][0].get("method", {}))
     return {
         **evaluator.score(learner, task.index),
         "method": learner.settled,

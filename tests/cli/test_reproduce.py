@@ -122,6 +122,11 @@ def test_a_failing_run_is_listed_and_tried_again(tmp_path: Path) -> None:
         (["he2021", "--jobs", "0"], "--jobs"),
         (["he2021", "--data", "digits", "--set", "train.epoch=1"], "did you mean 'train.epochs'?"),
         (["he2021", "--data", "cifar100", "--data-dir", "nowhere"], "nowhere"),
+        (["he2021", "--data", "digits", "--set", "seed=3"], "--set seed would change what the cells are"),
+        (["he2021", "--data", "digits", "--set", "cluster.name=gmm"], "--set cluster.name would change"),
+        (["he2021", "--data", "digits", "--set", "memory.quota=7"], "--set memory.quota would change"),
+        (["he2021", "--data", "digits", "--table", "2", "--out", "file/runs"], "cannot make the folder file/runs"),
+        (["he2021", "--data", "digits", "--table", "2", "--report", "file"], "cannot make the folder file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -129,6 +134,7 @@ def test_wrong_words_end_in_one_line(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("not a folder")
     monkeypatch.setattr("sys.argv", ["whorl", "reproduce", *words])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -136,4 +142,4 @@ def test_wrong_words_end_in_one_line(
     assert ended.value.code == 2
     assert message in stderr.splitlines()[-1]
     assert "Traceback" not in stderr
-    assert not (tmp_path / "runs").exists()
+    assert not list(tmp_path.glob("runs/*"))

@@ -11,6 +11,7 @@ from whorl.config import DataConfig, Tree
 from whorl.data import DataOptions, load
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
+from whorl.papers.cells import check_budget
 from whorl.papers.choose import Choice, Need, chosen, stand_in
 from whorl.papers.jobs import Prepared, prepare
 
@@ -108,3 +109,24 @@ def test_a_limit_of_tasks_binds_only_where_there_are_more() -> None:
     limits = {job.config.stream.step: job.config.stream.tasks for job in found.jobs}
     assert limits == {5: 5, 10: 5, 20: None, 50: None}
     assert {len(job.passes) for job in found.jobs} == {5, 2}
+
+
+def test_another_data_set_under_the_papers_name_fills_nothing() -> None:
+    def few(wanted: DataConfig) -> tuple[DataConfig, Dataset]:
+        return wanted, load("synthetic", None, DataOptions(8, 3, 10))
+
+    needs, tiny = chosen(PAPER, Choice(tables=(2,), data=("cifar100",), steps=(5,))), {"net": {"arch": "tiny"}}
+    found = prepare(PAPER, needs, "demo", tiny, range(1), few)
+    assert found.jobs == ()
+    assert [reason[:63] for reason in found.left_out] == [
+        "cifar100 has 100 classes in he2021, and 10 were found; say wher"
+    ]
+    meant = prepare(PAPER, needs, "demo", {**tiny, "data": {"classes": 10}}, range(1), few)
+    assert len(meant.jobs) == 7
+
+
+def test_a_quota_for_all_classes_is_a_budget_and_one_for_each_is_not() -> None:
+    check_budget({"memory": {"policy": "total", "quota": 2000}, "train": {"epochs": 3}, "data": {"resize": 16}})
+    for budget in ({"memory": {"quota": 7}}, {"seed": 1}, {"labels": "given"}, {"stream": {"step": 4}}):
+        with pytest.raises(WhorlError, match="would change what the cells are"):
+            check_budget(budget)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import checks
-from whorl.config import Config
+from whorl.config import Config, DataConfig
 from whorl.data.configured import load_configured
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
@@ -32,7 +35,7 @@ def images() -> tuple[Any, Dataset]:
 
 def job(images: tuple[Any, Dataset], **changes: Any) -> Job:
     config = checks.small_config(**changes).model_copy(update={"data": images[0]})
-    return Job("-".join(map(str, changes.values())), config, workload(config, images[1]))
+    return Job("-".join(map(str, changes.values())), config, workload(config, images[1]), checks.small_config().data)
 
 
 class Quiet:
@@ -123,11 +126,76 @@ def test_where_the_first_task_fails_the_next_one_trains_it(images: tuple[Any, Da
     a, b = workers("a", "b")
     counter.next_for(a)
     assert counter.next_for(b) is None
-    assert counter.close(a, {"event": "ended", "reason": "gone"}) is one
+    assert counter.close(a, {"event": "ended", "reason": "gone"}) == [one]
     assert state.failed == {one.title: (one, "gone")}
     order = counter.next_for(b)
     assert order is not None
     assert order["first"] is None
+
+
+def test_a_first_task_that_fails_is_not_tried_by_everybody(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    one, two, other = job(images), job(images, labels="given"), job(images, seed=1)
+    counter, state = desk(plan([one, two, other], tmp_path), tmp_path)
+    (a,) = workers("a")
+    counter.next_for(a)
+    assert counter.close(a, {"event": "failed", "reason": "diverged"}) == [one, two]
+    assert state.waiting == [other]
+    assert state.failed == {one.title: (one, "diverged"), two.title: (two, "diverged")}
+
+
+def test_a_run_that_another_process_holds_is_waited_for(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    held, free = job(images), job(images, seed=1)
+    theirs = Run.at(tmp_path, held.config)
+    theirs.lock()
+
+    class Releaser(Quiet):
+        def ended(self, state: State, job: Job, outcome: dict[str, Any]) -> None:
+            super().ended(state, job, outcome)
+            theirs.release()  # once the other one is done
+
+    view = Releaser()
+    state = execute(plan([held, free], tmp_path), tmp_path, SETUP, 1, view)
+    assert view.over == [(free.name, "done"), (held.name, "done")]
+    assert state.failed == {}
+
+
+def test_runs_of_methods_that_are_gone_do_no_harm(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    one = job(images)
+    done = run(one.config, images[1], tmp_path)
+    gone = tmp_path / "gone"
+    shutil.copytree(done.path, gone)
+    text = (gone / "config.toml").read_text()
+    (gone / "config.toml").write_text(text.replace('name = "ours"', 'name = "gone"').replace("temperature = 2.0", ""))
+    found = plan([one, job(images, labels="given")], tmp_path)
+    assert (len(found.finished), len(found.taking_over)) == (1, 1)
+    (done.path / "task-01.safetensors").write_bytes(b"no tensors")
+    found = plan([one, job(images, labels="given")], tmp_path)
+    assert (len(found.training), len(found.taking_over)) == (1, 0)  # what cannot be read cannot be taken over
+
+
+def test_a_grid_reads_photos_on_demand(tmp_path: Path) -> None:
+    """ImageNet's images come from processes that a worker forks; here chosen by a list file, as another subset."""
+    wnids = ["n01440764", "n01443537", "n01484850", "n01491361"]
+    draws = np.random.default_rng(0)
+    for part, count in (("train", 6), ("val", 3)):
+        for number, wnid in enumerate(wnids):
+            folder = tmp_path / "photos" / part / wnid
+            folder.mkdir(parents=True)
+            for name in range(count):
+                pixels = draws.integers(0, 64, (24, 24, 3), dtype=np.uint8) + np.uint8(48 * number)
+                Image.fromarray(pixels).save(folder / f"{name}.JPEG")
+    (tmp_path / "list.txt").write_text("\n".join(wnids))
+    wanted = DataConfig(name="imagenet100", resize=8, subset=str(tmp_path / "list.txt"))
+    identified, data = load_configured(wanted, tmp_path / "photos", False, 0, lambda line: None)
+    assert not data.train.resident
+    config = checks.small_config(net__arch="tiny").model_copy(update={"data": identified})
+    setup = {
+        **SETUP, "runtime": vars(Runtime(workers=2)), "data_dirs": {"imagenet100": str(tmp_path / "photos")},
+    }  # fmt: skip
+    made = Job("photos", config, workload(config, data), wanted)
+    state = execute(plan([made], tmp_path / "runs"), tmp_path / "runs", setup, 1, Quiet())
+    assert state.failed == {}
+    assert [one.title for one in state.finished] == [made.title]
 
 
 def test_a_grid_runs_everything_once_and_failures_stop_nobody(images: tuple[Any, Dataset], tmp_path: Path) -> None:
@@ -219,9 +287,10 @@ def test_workers_that_cannot_start_are_said_to(
 def test_a_first_task_that_cannot_be_read_is_trained_anew(images: tuple[Any, Dataset], tmp_path: Path) -> None:
     giver, taker = job(images, labels="given"), job(images)
     run(giver.config, images[1], tmp_path)
+    planned, view = plan([taker], tmp_path), Quiet()
+    assert planned.taking_over == [taker]
     (tmp_path / giver.title / "task-01.safetensors").write_bytes(b"no tensors")
-    view = Quiet()
-    state = execute(plan([taker], tmp_path), tmp_path, SETUP, 1, view)
+    state = execute(planned, tmp_path, SETUP, 1, view)
     assert [one.title for one in state.finished] == [taker.title]
     assert [r["task"] for r in _log(tmp_path, taker.config)].count(1) == 2
     assert any("is trained anew" in note for note in view.notes)

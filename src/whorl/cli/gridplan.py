@@ -48,7 +48,7 @@ def print_time(prepared: Prepared, planned: Plan, runtime: Runtime, jobs: int, t
         return
     torch.set_num_threads(threads)
     rates: dict[tuple[str, int], tuple[float, float]] = {}
-    seconds = 0.0
+    each: list[float] = []
     for job, behind in planned.left():
         net = job.config.net.arch, prepared.sizes[job.config.data.name]
         if net not in rates:
@@ -56,7 +56,8 @@ def print_time(prepared: Prepared, planned: Plan, runtime: Runtime, jobs: int, t
                 rates[net] = measure(*net, runtime, TRY)
         train, look = rates[net]
         later = sum(job.passes[max(behind, 1) :])
-        seconds += (sum(job.passes[behind:]) / train + later / look) / jobs
+        each.append(sum(job.passes[behind:]) / train + later / look)
+    seconds = max(sum(each) / jobs, *each)
     said = "; ".join(f"{arch} {size}×{size}: {train:.0f} images/s" for (arch, size), (train, _) in rates.items())
     many = f"{jobs} jobs" if jobs > 1 else "one job"
     print(f"time      about {duration(seconds)} of training with {many} ({said} a job, measured now)")

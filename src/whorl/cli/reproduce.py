@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,6 +57,7 @@ def reproduce(
     from whorl import papers
     from whorl.cli.gridplan import print_plan, print_time
     from whorl.config import merge, parse_override
+    from whorl.papers.cells import check_budget
     from whorl.papers.choose import Choice, chosen, stand_in
     from whorl.recipes import override
     from whorl.runs.grid import plan
@@ -76,12 +78,13 @@ def reproduce(
     seeds = seeds or (2 if recipe == "demo" else found.seeds)
     runtime = Runtime(find_device(device), compile=compile_)
     jobs = jobs or (min(os.cpu_count() or 1, MOST_JOBS) if runtime.device == "cpu" else 1)
-    directories = _directories(data_dir or [], instead, found)
+    directories = _directories(data_dir or [], choice.data or found.data)
     budget = merge(
         found.stand_ins[instead].budget if instead else {},
         override(("data.resize", resize), ("data.per_class", per_class), ("stream.tasks", tasks)),
         *map(parse_override, set_ or []),
     )
+    check_budget(budget)
     prepared = _prepare(found, needs, recipe, budget, seeds, directories)
     planned = plan(prepared.jobs, out)
     threads = max(1, (os.cpu_count() or 1) // jobs)
@@ -93,6 +96,8 @@ def reproduce(
     print_time(prepared, planned, runtime, jobs, threads)
     if dry_run:
         return
+    _require_folder(out, "--out")
+    _require_folder(report, "--report")
     failed = False
     if planned.open:
         setup = {"threads": threads, "runtime": vars(runtime), "data_dirs": directories}
@@ -119,9 +124,8 @@ def _recipe(recipe: str) -> str:
     return recipe
 
 
-def _directories(said: list[str], instead: str | None, paper: Paper) -> dict[str, str]:
+def _directories(said: list[str], names: Sequence[str]) -> dict[str, str]:
     """Where each data set lies. A folder without a name is for all of them that are asked for."""
-    names = [instead] if instead else list(paper.data)
     out: dict[str, str] = {}
     for word in said:
         name, equals, folder = word.partition("=")
@@ -130,6 +134,16 @@ def _directories(said: list[str], instead: str | None, paper: Paper) -> dict[str
         else:
             out |= {each: str(Path(word).resolve()) for each in names if each not in out}
     return out
+
+
+def _require_folder(path: Path, flag: str) -> None:
+    """Say now, and not after hours, that nothing can be written there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WhorlError(f"cannot make the folder {path}: {error.strerror}; choose another {flag}") from None
+    if not os.access(path, os.W_OK):
+        raise WhorlError(f"cannot write to {path}; choose another {flag}")
 
 
 def _prepare(

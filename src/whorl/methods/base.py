@@ -204,7 +204,10 @@ class Method(Section, ABC):
 
     @property
     def first_task(self) -> Tree:
-        """What of the method task 1 is trained by. Methods that return the same share a first task."""
+        """What of the method task 1 is trained by. Methods that return the same share a first task.
+
+        One that writes its own says thereby that task 1 depends neither on later epochs nor on the memory's size.
+        """
         return {"name": self.name, **self.model_dump(mode="json")}
 
     def passes(self, train: TrainConfig, load: Load) -> int:

@@ -22,6 +22,7 @@ class Column(Section):
     group: str
     """The data set as the paper calls it."""
     step: int
+    classes: int
     score: Literal["acc", "acc5"]
     """Top-1 or top-5 accuracy."""
     set: Tree

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 
 from whorl.config import Config, Tree, merge
+from whorl.errors import WhorlError
 from whorl.methods import method_class
 from whorl.papers import Curve, Figure, Metric, Paper, Row, Table
 from whorl.recipes import RECIPES, resolve
@@ -99,6 +100,17 @@ def cells(paper: Paper, stand_in: str | None = None) -> Iterator[Cell]:
         for curve in figure.curves:
             for column in figure.panels:
                 yield from figure_cells(paper, figure, curve, column, stand_in).values()
+
+
+def check_budget(budget: Tree) -> None:
+    """What makes a run fill one cell and not another is the paper's to say, and not a budget's."""
+    asked = flat(budget)
+    total = asked.get("memory.policy") == "total"  # a quota for all classes together is a setting
+    for key in asked:
+        if key in ("seed", "recipe", *_ESSENTIAL) and not (total and key == "memory.quota"):
+            raise WhorlError(
+                f"--set {key} would change what the cells are; choose cells with the filters, or use whorl run"
+            )
 
 
 def config_of(paper: Paper, asked: Tree, recipe: str, budget: Tree, seed: int = 0) -> Config:

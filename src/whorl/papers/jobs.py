@@ -41,29 +41,42 @@ def prepare(
     paper: Paper, needs: Sequence[Need], recipe: str, budget: Tree, seeds: Sequence[int], images: Images
 ) -> Prepared:
     """A job for each need and seed; the first seed of everything comes first."""
-    found: dict[str, tuple[Need, Config, tuple[int, ...]]] = {}
+    found: dict[str, tuple[Need, Config, tuple[int, ...], DataConfig]] = {}
     sizes, left_out = dict[str, int](), dict[str, list[Need]]()
     fills: dict[str, dict[tuple[str, str], set[str]]] = {}
     loaded = _Once(images)
     for need in needs:
         try:
             config = config_of(paper, need.asked, recipe, budget)
-            identified, data = loaded(config.data)
+            wanted, (identified, data) = config.data, loaded(config.data)
+            _require_classes(paper, need, wanted, len(data.class_names))
             config = _shortened(config.model_copy(update={"data": identified}), len(data.class_names))
             if config.title not in found:
-                found[config.title] = need, config, workload(config, data)
+                found[config.title] = need, config, workload(config, data), wanted
             sizes[config.data.name] = data.input_size
             cell = need.cell
             fills.setdefault(cell.part, {}).setdefault((cell.name, cell.column), set()).add(config.title)
         except WhorlError as error:
             left_out.setdefault(str(error), []).append(need)
+    # Data set by data set, so that a worker seldom has to load another one.
+    by_data = sorted(found.values(), key=lambda one: list(sizes).index(one[1].data.name))
     jobs = [
-        Job(f"{need.name}, seed {seed}", config.model_copy(update={"seed": seed}), passes)
+        Job(f"{need.name}, seed {seed}", config.model_copy(update={"seed": seed}), passes, wanted)
         for seed in seeds
-        for need, config, passes in found.values()
+        for need, config, passes, wanted in by_data
     ]
     parts = [(part, len(cells), len(seeds) * len(set().union(*cells.values()))) for part, cells in fills.items()]
     return Prepared(tuple(jobs), sizes, tuple(parts), left_out)
+
+
+def _require_classes(paper: Paper, need: Need, wanted: DataConfig, there: int) -> None:
+    """Another data set under the paper's name must not fill its cells."""
+    column = paper.columns[need.cell.column]
+    if wanted.name == column.data and wanted.classes is None and there != column.classes:
+        raise WhorlError(
+            f"{wanted.name} has {column.classes} classes in {paper.name}, and {there} were found; say where it lies "
+            f"with --data-dir {wanted.name}=DIR, or that fewer classes are meant with --set data.classes={there}"
+        )
 
 
 def _shortened(config: Config, classes: int) -> Config:

@@ -7,6 +7,7 @@ import json
 
 from whorl.config import Config, Tree
 from whorl.methods import method_of
+from whorl.methods.base import Method
 
 
 def first_task(config: Config) -> str:
@@ -27,6 +28,6 @@ def first_task(config: Config) -> str:
         "train": [train.first_epochs, train.batch, train.augment],
         "optim": config.optim.at(1).model_dump(mode="json"),
     }
-    if method.hold_out_every:  # what is held out depends on how many exemplars there will be
-        depends["memory"] = [config.memory.policy, config.memory.quota]
+    if type(method).first_task is Method.first_task:  # it has not said what it leaves alone, such as bic the quota
+        depends |= {"train": train.model_dump(mode="json"), "memory": [config.memory.policy, config.memory.quota]}
     return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:10]

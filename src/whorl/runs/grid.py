@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from whorl.config import Config
+from whorl.config import Config, DataConfig
 from whorl.errors import WhorlError
 from whorl.reporter import Record
 from whorl.runs.first import first_task
@@ -25,6 +26,8 @@ class Job:
     config: Config
     passes: tuple[int, ...]
     """Images that each task pushes through training."""
+    data: DataConfig
+    """The images to load; the config names what was found there."""
 
     @cached_property
     def title(self) -> str:
@@ -94,11 +97,14 @@ def plan(jobs: Iterable[Job], out: Path) -> Plan:
     unique = {job.title: job for job in jobs}
     done, firsts = dict[str, int](), dict[str, Path]()
     for run, scores in stored(out)[0] if out.is_dir() else []:
-        steps = len(scores["steps"])
-        if run.path.name in unique and run.path.name == run.config.title:
-            done[run.path.name] = steps
-        if steps and (run.path / "task-01.safetensors").is_file():
-            firsts.setdefault(first_task(run.config), run.path)
+        tasks = len(scores["steps"])
+        if (job := unique.get(run.path.name)) and job.title == run.config.title:
+            whole = len(job.passes)
+            done[job.title] = whole if scores["finished"] is True else min(tasks, whole - 1)
+        with suppress(WhorlError):  # a method this whorl does not know, or a damaged file: nothing to take over there
+            if tasks and (key := first_task(run.config)) not in firsts:
+                run.load_first()
+                firsts[key] = run.path
     return Plan(tuple(unique.values()), done, firsts)
 
 
@@ -170,9 +176,11 @@ def execute(planned: Plan, out: Path, setup: Record, workers: int, view: View) -
             elif kind == "ready":
                 worker.ready = True
                 idle.add(worker)
+            elif kind == "busy":
+                desk.put_back(worker)
+                idle.add(worker)
             elif kind in ("done", "failed", "ended"):
-                job = desk.close(worker, event)
-                if job is not None:
+                for job in desk.close(worker, event):
                     view.ended(state, job, event)
                 if kind == "ended":
                     idle.discard(worker)
@@ -185,11 +193,11 @@ def execute(planned: Plan, out: Path, setup: Record, workers: int, view: View) -
 
 
 def _replace(pool: Pool, worker: Worker, reason: str, state: State) -> None:
-    """A new worker for one that has ended; one that ended before it was ready would only end again."""
-    if not worker.ready:
-        raise WhorlError(f"a worker of the grid cannot start: {reason}")
-    if state.waiting:
+    """A new worker for one that has ended, unless it ended before it was ready, as the new one would too."""
+    if worker.ready and state.waiting:
         pool.start()
+    elif not any(other.alive for other in pool.workers):
+        raise WhorlError(f"a worker of the grid cannot start: {reason}")
 
 
 class _Desk:
@@ -209,7 +217,8 @@ class _Desk:
             first = None if own else self._firsts.get(job.first)
             self._state.waiting.remove(job)
             self._state.running[worker] = Running(job, trains_first=not own and first is None)
-            return {"config": job.config.tree(), "first": str(first) if first else None}
+            order = {"config": job.config.tree(), "data": job.data.model_dump(mode="json")}
+            return {**order, "first": str(first) if first else None}
         return None
 
     def moved(self, worker: Worker, event: Record) -> None:
@@ -226,14 +235,23 @@ class _Desk:
         if "images" in event and event["event"] != "begin":
             running.done = event["images"]
 
-    def close(self, worker: Worker, event: Record) -> Job | None:
-        """A job has ended, one way or the other."""
+    def put_back(self, worker: Worker) -> None:
+        """A job that another process is working on comes last, and is looked at again."""
+        self._state.waiting.append(self._state.running.pop(worker).job)
+
+    def close(self, worker: Worker, event: Record) -> list[Job]:
+        """A job has ended, one way or the other; returns it, and those that cannot be made because of it."""
         running = self._state.running.pop(worker, None)
         if running is None:
-            return None
+            return []
         self._state.images += running.done - running.start
         if event["event"] == "done":
             self._state.finished.append(running.job)
-        else:
-            self._state.failed[running.job.title] = running.job, event["reason"]
-        return running.job
+            return [running.job]
+        ended = [running.job]
+        if event["event"] == "failed" and running.trains_first:  # it would fail again in the same way
+            ended += [job for job in self._state.waiting if job.first == running.job.first]
+        for job in ended:
+            self._state.failed[job.title] = job, event["reason"]
+        self._state.waiting[:] = [job for job in self._state.waiting if job.title not in self._state.failed]
+        return ended

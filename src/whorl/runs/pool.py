@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -35,6 +37,16 @@ class Worker:
             self.process.stdin.write(json.dumps(order) + "\n")
             self.process.stdin.flush()
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process is there."""
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """End the process and those that it started to read images, which would keep its pipes open."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
 
 class Pool:
     """Starts workers, collects what they say, and leaves none behind."""
@@ -50,7 +62,7 @@ class Pool:
 
     def __exit__(self, *_: object) -> None:
         for worker in self.workers:
-            worker.process.kill()
+            worker.kill()
         for listener in self._listeners:
             listener.join()
         for worker in self.workers:
@@ -76,6 +88,7 @@ class Pool:
         assert process.stderr is not None
         last_words = threading.Thread(target=worker.said.extend, args=(_stripped(process.stderr),), daemon=True)
         last_words.start()
+        threading.Thread(target=_reap, args=(worker,), daemon=True).start()
         listener = threading.Thread(target=self._listen, args=(worker, process.stdout, last_words), daemon=True)
         listener.start()
         self._listeners.append(listener)
@@ -91,12 +104,18 @@ class Pool:
 
     def _listen(self, worker: Worker, lines: IO[str], last_words: threading.Thread) -> None:
         for line in lines:
-            self._events.put((worker, json.loads(line)))
+            with suppress(ValueError):  # the last line of one that was killed while it wrote
+                self._events.put((worker, json.loads(line)))
         code = worker.process.wait()
         last_words.join()
         why = f"signal {-code}" if code < 0 else f"exit code {code}"
         told = f": {worker.said[-1]}" if worker.said else ""
         self._events.put((worker, {"event": "ended", "reason": f"its process ended unexpectedly ({why}){told}"}))
+
+
+def _reap(worker: Worker) -> None:
+    worker.process.wait()
+    worker.kill()
 
 
 def _stripped(lines: Iterable[str]) -> Iterable[str]:

@@ -55,6 +55,10 @@ class NewerFormat(WhorlError):
     """The folder was written by a newer whorl; not even ``--fresh`` touches it."""
 
 
+class Busy(WhorlError):
+    """Another process is writing the run."""
+
+
 @dataclass(frozen=True)
 class Spent:
     """What a task has cost so far, over all sittings."""
@@ -96,7 +100,7 @@ class Run:
             file.seek(0)
             owner = file.read().strip() or "unknown"
             file.close()
-            raise WhorlError(f"another process ({owner}) is working on {self.path}; wait for it or stop it") from None
+            raise Busy(f"another process ({owner}) is working on {self.path}; wait for it or stop it") from None
         self._lock = file
         _HELD.add(file)
         with suppress(OSError):  # who holds it is only a courtesy, and a full disk is told of when it matters
@@ -212,6 +216,10 @@ class Run:
             model = unnest("model", tensors)
             model["head.weight"]
             return model
+
+    def forget_epochs(self) -> None:
+        """Drop what was logged of a first task that another run's takes the place of."""
+        truncate(self.path / "log.jsonl", 0)
 
     def load_task(self, done: int) -> State:
         """The state after task ``done``."""

@@ -15,23 +15,25 @@ import time
 import traceback
 import warnings
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import torch
 from torch import Tensor
 
-from whorl.config import Config, checked
+from whorl.config import Config, DataConfig, checked
 from whorl.data.configured import load_configured
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.experiment import run
 from whorl.reporter import Record, Silent
 from whorl.runs.files import write_text
-from whorl.runs.store import Run
+from whorl.runs.store import Busy, Run
 from whorl.runtime import Runtime
 
 QUIET = 0.5
 """Seconds between two events about progress."""
+PATIENCE = 2.0
+"""Seconds to wait for another process that works on a run."""
 
 
 class Wire(Silent):
@@ -64,11 +66,14 @@ class Wire(Silent):
 
 def main() -> None:
     """Run what comes in until nothing does any more."""
-    wire = Wire(os.fdopen(os.dup(1), "wb"))
+    wire, incoming = Wire(os.fdopen(os.dup(1), "wb")), os.fdopen(os.dup(0), encoding="utf-8")
     os.dup2(2, 1)  # what a library prints must not get in between
+    # Processes that read images are forked, and close their stdin: it must not be the one a thread here waits on.
+    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    os.dup2(sys.stdin.fileno(), 0)
     warnings.showwarning = lambda message, *_, **__: wire.send("note", line=str(message))
     orders: queue.Queue[Record] = queue.Queue()
-    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+    threading.Thread(target=_listen, args=(incoming, orders), daemon=True).start()
     setup = orders.get()
     torch.set_num_threads(setup["threads"])
     out, runtime = Path(setup["out"]), Runtime(**setup["runtime"])
@@ -76,11 +81,14 @@ def main() -> None:
     wire.send("ready")
     while True:
         order = orders.get()
-        config = checked(Config, order["config"])
+        config, wanted = checked(Config, order["config"]), checked(DataConfig, order["data"])
         try:
-            result = run(config, images.of(config), out, runtime, wire, first=_usable(order["first"]))
+            result = run(config, images.of(wanted, config), out, runtime, wire, first=_usable(order["first"]))
             _error_file(out, config).unlink(missing_ok=True)
             wire.send("done", avg=result.summary["avg"], last=result.summary["last"])
+        except Busy:
+            time.sleep(PATIENCE)
+            wire.send("busy")
         except WhorlError as error:
             wire.send("failed", reason=str(error))
         except Exception as error:  # one run's bug must not end the others; the whole story goes into its folder
@@ -92,20 +100,13 @@ class _Images:
 
     def __init__(self, directories: dict[str, str], workers: int, wire: Wire) -> None:
         self._directories, self._workers, self._wire = directories, workers, wire
-        self._held: tuple[Any, Dataset] | None = None
+        self._held: tuple[DataConfig, Dataset] | None = None
 
-    def of(self, config: Config) -> Dataset:
-        """The images a config asks for."""
-        wanted = config.data.model_copy(update={"fingerprint": ""})
+    def of(self, wanted: DataConfig, config: Config) -> Dataset:
+        """The images that are wanted, which must be those the config was made for."""
         if self._held is None or self._held[0] != wanted:
             where = self._directories.get(wanted.name)
-            found, data = load_configured(
-                wanted,
-                Path(where) if where else None,
-                False,
-                self._workers,
-                lambda line: self._wire.send("note", line=line),
-            )
+            found, data = load_configured(wanted, Path(where) if where else None, False, self._workers, self._note)
             if found != config.data:
                 raise WhorlError(f"the images of {wanted.name} have changed since this command began; start it again")
             self._held = wanted, data
@@ -141,8 +142,8 @@ def _told(error: Exception, file: Path) -> str:
     return f"{reason} (a bug; {file} has the whole story)"
 
 
-def _listen(orders: queue.Queue[Record]) -> None:
-    for line in sys.stdin:
+def _listen(incoming: TextIO, orders: queue.Queue[Record]) -> None:
+    for line in incoming:
         orders.put(json.loads(line))
     os._exit(0)
 
