@@ -26,7 +26,7 @@ def test_the_whole_paper_in_small(tmp_path: Path) -> None:
     words = ["reproduce", "he2021", *TINY, "--set", "train.epochs=2", "--recipe", "demo"]
     plan = whorl(*words, "--dry-run", cwd=tmp_path).stdout  # with 2 epochs, UPL-10, -20 and -30 are the same runs
     assert "237 cells need 100 runs" in plan
-    assert "21 first tasks are trained and 79 runs take one over" in plan
+    assert "21 first tasks to train, 79 to take over" in plan
     assert re.search(r"time +about \S+ of training with \d+ jobs? \(tiny 8×8: \d+ images/s", plan)
     assert not (tmp_path / "runs").exists()
 

@@ -29,10 +29,9 @@ def print_plan(paper: Paper, instead: str | None, prepared: Prepared, planned: P
     print(f"done      {len(planned.finished)} runs finished{begun}, {len(planned.open)} to do")
     if planned.open:
         total = sum(sum(job.passes[tasks:]) for job, tasks in planned.left())
-        print(
-            f"shared    {len(planned.training)} first tasks are trained and {len(planned.taking_over)} runs take one "
-            f"over, which saves {_millions(planned.saved)} image passes; {_millions(total)} are left to make"
-        )
+        shared = f"{len(planned.training)} first tasks to train, {len(planned.taking_over)} to take over"
+        print(f"shared    {shared}, which saves {_millions(planned.saved)} image passes")
+        print(f"work      {_millions(total)} image passes")
     for reason, needs in prepared.left_out.items():
         missing = {(need.cell.part, need.cell.name, need.cell.column) for need in needs}
         print(f"left out  {len(missing)} cells, such as {needs[0].name}: {reason}")

@@ -79,7 +79,7 @@ def _seeds(runs: Sequence[Done], key: str) -> str:
         found = [_one(values, "avg"), _one(values, "last"), _seconds(run)]
         texts = [*found, *map(number, values), *["–"] * (len(tasks) - len(values)), run.name]
         rows.append((page.Cell(f"{run.config.seed}"), [page.Cell(text) for text in texts]))
-    return page.sheet(f"{_SCORES[key]} of each run", "Seed", groups, rows, "seeds")
+    return page.sheet(f"{_SCORES[key]} of each run", "Seed", groups, rows, "narrow")
 
 
 def _alike(runs: Iterable[Done]) -> list[list[Done]]:

@@ -75,7 +75,7 @@ def numbers(caption: str, corner: str, groups: Groups, rows: Iterable[Row]) -> s
 
 
 def sheet(label: str, corner: str, groups: Groups, rows: Iterable[tuple[Cell, Sequence[Cell]]], kind: str = "") -> str:
-    """A table that may be wider than the page and scrolls in a box of its own; the ``kind`` is sortable, or words."""
+    """A table that may be wider than the page and scrolls in a box of its own; ``kind`` is how it looks and sorts."""
     edges = _edges(groups)
     body = [
         f"<tr>{_rich('th', head, False)}{''.join(_rich('td', c, e) for c, e in zip(values, edges, strict=True))}</tr>"

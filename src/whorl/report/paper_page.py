@@ -59,7 +59,7 @@ def _begin(report: Report) -> Iterator[str]:
         rows.append((page.Cell(mark or "paper"), [page.Cell(word) for word in words]))
     if rows:
         heads = ["Cells filled", "Seeds", "Runs", "Setting"]
-        yield page.sheet("Settings", "Mark", [("", heads)], rows, "words")
+        yield page.sheet("Settings", "Mark", [("", heads)], rows, "words narrow")
     else:
         yield page.paragraph("No finished run fills a cell yet.")
     if store.unfinished:
