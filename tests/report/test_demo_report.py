@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from browser import LOOKS, opened
 from whorl import cli
 from whorl.data import DataOptions, load
 from whorl.data.order import class_order
@@ -188,31 +189,12 @@ def test_a_users_mistake_is_one_line_and_exit_2(
 @pytest.mark.browser
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium: apt-get install chromium")
 def test_a_browser_shows_it_without_a_request_an_error_or_a_sideways_scroll(made: Made) -> None:
-    from playwright.sync_api import sync_playwright
-
-    flags = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update"
-    troubles: list[str] = []
-    requests: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=[*flags.split(), "--disable-sync", "--no-first-run"]
-        )
-        for width in (390, 1280):
-            for scheme in ("light", "dark"):
-                tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-                tab.on("console", lambda message: troubles.append(message.text))
-                tab.on("pageerror", lambda error: troubles.append(str(error)))
-                tab.on("requestfailed", lambda request: troubles.append(request.url))
-                tab.on("request", lambda request: requests.append(request.url))
-                tab.goto((made.out / "report.html").resolve().as_uri())
-                assert tab.evaluate("document.documentElement.scrollWidth") == width
-                assert tab.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
-                strip = tab.locator(".strips img").first.bounding_box()
-                assert strip is not None
-                assert strip["width"] > 340  # of 360: the digits stay large on a phone too
-                ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
-                assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(15, 20, 25)"}[scheme]
-                tab.close()
-        browser.close()
-    assert troubles == []
-    assert {url.split(":")[0] for url in requests} <= {"file", "data"}
+    with opened(made.out / "report.html", LOOKS) as tabs:
+        for tab, (width, scheme) in zip(tabs, LOOKS, strict=True):
+            assert tab.evaluate("document.documentElement.scrollWidth") == width
+            assert tab.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
+            strip = tab.locator(".strips img").first.bounding_box()
+            assert strip is not None
+            assert strip["width"] > 340  # of 360: the digits stay large on a phone too
+            ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(15, 20, 25)"}[scheme]

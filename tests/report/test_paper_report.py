@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from browser import LOOKS, opened
 from madeup import HE, SMALL, asked, put
 from whorl.errors import WhorlError
 from whorl.report.paper import Report, write
@@ -180,39 +181,20 @@ def test_an_unwritable_place_is_one_clear_line(tmp_path: Path) -> None:
 @pytest.mark.browser
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium: apt-get install chromium")
 def test_a_browser_sorts_follows_links_and_needs_nothing(made: tuple[Report, Path, str]) -> None:
-    from playwright.sync_api import sync_playwright
-
-    flags = "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update"
-    troubles: list[str] = []
-    requests: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=[*flags.split(), "--disable-sync", "--no-first-run"]
-        )
-        for width in (390, 1280):
-            for scheme in ("light", "dark"):
-                tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-                tab.on("console", lambda message: troubles.append(message.text))
-                tab.on("pageerror", lambda error: troubles.append(str(error)))
-                tab.on("request", lambda request: requests.append(request.url))
-                tab.goto((made[1] / "report.html").resolve().as_uri())
-                assert tab.evaluate("document.documentElement.scrollWidth") == width
-                assert tab.evaluate(
-                    "[...document.querySelectorAll('a[href^=\"#\"]')]"
-                    ".every(a => document.getElementById(a.getAttribute('href').slice(1)))"
-                )
-                ink = tab.evaluate("getComputedStyle(document.querySelector('.abreast svg')).color")
-                assert ink == tab.evaluate("getComputedStyle(document.body).color")
-                # The first column stays in view while its table scrolls.
-                box = tab.locator(".scroll.wide").nth(1)
-                box.evaluate("box => { box.scrollLeft = 300 }")
-                shift = (
-                    "(box) => box.querySelector('tbody th').getBoundingClientRect().x - box.getBoundingClientRect().x"
-                )
-                assert box.evaluate(shift) == 0
-                tab.close()
-        tab = browser.new_page(viewport={"width": 1280, "height": 800})
-        tab.goto((made[1] / "report.html").resolve().as_uri())
+    with opened(made[1] / "report.html", LOOKS) as tabs:
+        for tab, (width, _) in zip(tabs, LOOKS, strict=True):
+            assert tab.evaluate("document.documentElement.scrollWidth") == width
+            assert tab.evaluate(
+                "[...document.querySelectorAll('a[href^=\"#\"]')]"
+                ".every(a => document.getElementById(a.getAttribute('href').slice(1)))"
+            )
+            ink = tab.evaluate("getComputedStyle(document.querySelector('.abreast svg')).color")
+            assert ink == tab.evaluate("getComputedStyle(document.body).color")
+            # The first column stays in view while its table scrolls.
+            box = tab.locator(".scroll.wide").nth(1)
+            box.evaluate("box => { box.scrollLeft = 300 }")
+            shift = "(box) => box.querySelector('tbody th').getBoundingClientRect().x - box.getBoundingClientRect().x"
+            assert box.evaluate(shift) == 0
         table = tab.locator("#table-2 + .scroll table")
         heads = table.locator("thead tr").nth(1).locator("th")
         head = heads.nth(3)  # Avg at step 10
@@ -245,6 +227,3 @@ def test_a_browser_sorts_follows_links_and_needs_nothing(made: tuple[Report, Pat
         link.click()
         assert tab.locator(target).evaluate("fold => fold.open")
         assert tab.locator(target).locator("table").first.is_visible()
-        browser.close()
-    assert troubles == []
-    assert {url.split(":")[0] for url in requests} <= {"file", "data"}

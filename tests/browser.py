@@ -1,0 +1,41 @@
+"""Pages as Debian's Chromium shows them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
+    "--no-first-run"
+)
+Look = tuple[int, Literal["light", "dark"]]
+LOOKS: list[Look] = [(390, "light"), (390, "dark"), (1280, "light"), (1280, "dark")]
+"""A phone and a desk, by day and by night."""
+
+
+@contextmanager
+def opened(file: Path, looks: list[Look]) -> Iterator[list[Any]]:
+    """The page in a tab for each look; what it complains of, or asks the network for, fails in the end."""
+    from playwright.sync_api import sync_playwright
+
+    troubles: list[str] = []
+    requests: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS.split())
+        tabs = []
+        for width, scheme in looks:
+            tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+            tab.on("console", lambda message: troubles.append(message.text))
+            tab.on("pageerror", lambda error: troubles.append(str(error)))
+            tab.on("requestfailed", lambda request: troubles.append(request.url))
+            tab.on("request", lambda request: requests.append(request.url))
+            tab.goto(file.resolve().as_uri())
+            tabs.append(tab)
+        yield tabs
+        browser.close()
+    assert troubles == []
+    assert {url.split(":")[0] for url in requests} <= {"file", "data"}
