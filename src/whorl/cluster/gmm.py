@@ -12,7 +12,7 @@ from whorl.cluster.kmeans import KMeans
 from whorl.types import FloatArray, IntArray
 
 REGULARISATION = 1e-6
-"""Added to every variance, in units of the features' mean variance."""
+"""Added to every variance."""
 
 
 class GMM(Options):
@@ -28,12 +28,9 @@ class GMM(Options):
         """Group the rows of ``features`` [n, d] into ``k`` clusters."""
         points = checked(features, k, self.l2)
         start = KMeans(self.restarts, self.iterations, self.tolerance).fit_predict(points, k, seed).labels
-        # One shift and one factor for all features leave the mixture what it is, and make the regularisation mean the
-        # same whatever the scale of the features.
         rows = points.astype(np.float64)
-        rows -= rows.mean(axis=0)
-        scale = float(np.sqrt(np.square(rows).mean()))
-        labels = start if scale == 0 else self._mixture(rows / scale, start, k)
+        rows -= rows.mean(axis=0)  # the mixture stays the same, and rounding matters less
+        labels = self._mixture(rows, start, k) if rows.any() else start
         return filled(points, partition(points, labels, k))
 
     def _mixture(self, rows: npt.NDArray[np.float64], start: IntArray, k: int) -> IntArray:
@@ -48,21 +45,21 @@ class GMM(Options):
     def _fitted(self, rows: npt.NDArray[np.float64], start: IntArray, k: int, kind: str) -> IntArray | None:
         """The likeliest component of each row, or None where a covariance is no longer positive definite."""
         groups = [rows[start == j] for j in range(k)]
-        model = GaussianMixture(
-            k,
-            covariance_type=kind,
-            tol=self.tolerance,
-            reg_covar=REGULARISATION,
-            max_iter=self.iterations,
-            weights_init=np.bincount(start, minlength=k) / len(rows),
-            means_init=np.stack([group.mean(axis=0) for group in groups]),
-            precisions_init=np.stack([_precision(group, kind) for group in groups]),
-        )
         # Not having converged after all iterations is no reason to stop: the labels are as good as they are.
         with reproducible(ConvergenceWarning):
             try:
+                model = GaussianMixture(
+                    k,
+                    covariance_type=kind,
+                    tol=self.tolerance,
+                    reg_covar=REGULARISATION,
+                    max_iter=self.iterations,
+                    weights_init=np.bincount(start, minlength=k) / len(rows),
+                    means_init=np.stack([group.mean(axis=0) for group in groups]),
+                    precisions_init=np.stack([_precision(group, kind) for group in groups]),
+                )
                 return np.asarray(model.fit_predict(rows), dtype=np.int64)
-            except ValueError:  # so scikit-learn reports it
+            except (ValueError, np.linalg.LinAlgError):  # so scikit-learn and NumPy report it
                 return None
 
 
