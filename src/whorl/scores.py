@@ -1,0 +1,185 @@
+"""The scores of a run as one typed record, and the one table of what its columns are called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from whorl.errors import WhorlError
+from whorl.metrics import curves
+
+FORMAT = 2
+"""Version of ``scores.json``. Format 1 had no provenance; it is still read."""
+
+
+@dataclass(frozen=True)
+class ScoreName:
+    """How a score is called: in narrow tables, and in full."""
+
+    short: str
+    full: str
+
+
+NAMES: dict[str, ScoreName] = {
+    "acc": ScoreName("acc", "ACC"),
+    "acc_plain": ScoreName("plain", "plain accuracy"),
+    "acc5": ScoreName("top-5", "top-5 ACC"),
+    "acc5_plain": ScoreName("plain top-5", "plain top-5 accuracy"),
+    "nmi": ScoreName("nmi", "NMI"),
+    "ari": ScoreName("ari", "ARI"),
+    "acc_fc": ScoreName("fc", "ACC of fc"),
+    "acc_nme": ScoreName("nme", "ACC of nme"),
+    "acc_ncm": ScoreName("ncm", "ACC of ncm"),
+    "label_acc": ScoreName("labels", "accuracy of pseudo labels"),
+}
+"""The scores that tables, plots and ``whorl compare`` can show."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class TaskScores(_Record):
+    """The scores after one task. A score that was not stored is None.
+
+    The fields are described in :class:`whorl.metrics.scores.Scores`; those that begin with ``label_`` compare the
+    pseudo labels of the task with the truth, and ``acc_fc``, ``acc_nme`` and ``acc_ncm`` are ACC by classifier.
+    """
+
+    task: int
+    classes: int
+    acc: float | None = None
+    acc_plain: float | None = None
+    acc5: float | None = None
+    acc5_plain: float | None = None
+    nmi: float | None = None
+    ari: float | None = None
+    per_task: tuple[float, ...] = ()
+    acc_anchored: float | None = None
+    acc_trainmap: float | None = None
+    mapping: tuple[int, ...] = ()
+    acc_fc: float | None = None
+    acc_nme: float | None = None
+    acc_ncm: float | None = None
+    label_acc: float | None = None
+    label_nmi: float | None = None
+    label_ari: float | None = None
+    label_sizes: tuple[int, ...] | None = None
+    method: dict[str, float] = {}
+    """What the method reports of the step, such as the gamma of WA."""
+    taken_from: str | None = None
+    """The run whose task 1 was reused instead of trained."""
+    images: int = 0
+    """Training images processed, counted once per epoch."""
+    seconds: float = 0.0
+    images_per_second: float | None = None
+
+    def score(self, name: str) -> float | None:
+        """The score called ``name`` in :data:`NAMES`."""
+        value: float | None = getattr(self, name)
+        return value
+
+
+class Provenance(_Record):
+    """Where and when a part of a run was computed."""
+
+    whorl: str
+    commit: str | None = None
+    """The git commit of the source, with a ``+`` where files were changed; None for an installed package."""
+    torch: str
+    python: str
+    device: str
+    threads: int
+    started: str
+    """UTC, ISO 8601."""
+    finished: str
+    tasks: tuple[int, ...]
+    """The tasks that were finished in this sitting."""
+
+    @property
+    def version(self) -> str:
+        """The version of whorl, with its commit where it is known."""
+        return f"{self.whorl} ({self.commit})" if self.commit else self.whorl
+
+
+class Summary(_Record):
+    """One number each for a whole run."""
+
+    avg: float | None = None
+    last: float | None = None
+    avg_with_first: float | None = None
+    avg_plain: float | None = None
+    last_plain: float | None = None
+    forgetting: float | None = None
+
+    @classmethod
+    def of(cls, tasks: Sequence[TaskScores]) -> Summary:
+        """The summary of these tasks; a number is None where a task lacks its score."""
+        accs = [task.acc for task in tasks if task.acc is not None]
+        plain = [task.acc_plain for task in tasks if task.acc_plain is not None]
+        history = [task.per_task for task in tasks]
+        return cls(
+            avg=curves.avg(accs) if tasks and len(accs) == len(tasks) else None,
+            last=tasks[-1].acc if tasks else None,
+            avg_with_first=curves.avg_with_first(accs) if tasks and len(accs) == len(tasks) else None,
+            avg_plain=curves.avg(plain) if tasks and len(plain) == len(tasks) else None,
+            last_plain=tasks[-1].acc_plain if tasks else None,
+            forgetting=curves.forgetting(history)
+            if tasks and [len(found) for found in history] == list(range(1, len(tasks) + 1))
+            else None,
+        )
+
+
+class RunScores(_Record):
+    """What ``scores.json`` holds: the scores of every finished task, and where they were computed."""
+
+    format: int = FORMAT
+    finished: bool = False
+    steps: tuple[TaskScores, ...] = ()
+    provenance: tuple[Provenance, ...] = ()
+
+    @property
+    def summary(self) -> Summary:
+        """One number each for the whole run."""
+        return Summary.of(self.steps)
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The versions of whorl that computed the run, each once."""
+        return tuple(dict.fromkeys(part.version for part in self.provenance)) or ("not recorded",)
+
+
+_ALWAYS = {"label_acc", "acc_nme", "acc_trainmap", "images_per_second"}
+"""Stored even where they are None."""
+
+
+def plain(scores: TaskScores) -> dict[str, Any]:
+    """The scores of a task as JSON holds them; optional scores that do not exist are left out."""
+    dumped = scores.model_dump(mode="json")
+    return {key: value for key, value in dumped.items() if value is not None or key in _ALWAYS}
+
+
+def to_json(scores: RunScores) -> str:
+    """The content of ``scores.json``."""
+    document = {
+        "format": scores.format,
+        "finished": scores.finished,
+        "steps": [plain(step) for step in scores.steps],
+        **scores.summary.model_dump(mode="json"),
+        "provenance": [part.model_dump(mode="json") for part in scores.provenance],
+    }
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def from_json(text: str, name: str) -> RunScores:
+    """The scores in the text of a ``scores.json``; ``name`` is what an error calls the file."""
+    try:
+        return RunScores.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise WhorlError(f"{name} is not a valid file of scores ({where or 'content'}: {first['msg']})") from None
