@@ -1,4 +1,4 @@
-"""The frozen config. Every choice is a named value in it, and its hash is the run's identity."""
+"""Configs: every choice is a named value. A learner has its own config, and an experiment's config extends it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ S = TypeVar("S", bound=BaseModel)
 
 
 class Section(BaseModel):
-    """Strict and frozen: an unknown key is an error, a set value stays."""
+    """A frozen section of a config in which unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class DataConfig(Section):
-    """Which images. The folder they lie in is not part of the identity, what lies in it is."""
+    """Which data. Their content is part of a run's identity, the folder they are stored in is not."""
 
     name: str
     resize: int | None = Field(None, ge=8)
@@ -54,18 +54,20 @@ class NetConfig(Section):
 
 
 class TrainConfig(Section):
-    """How long, in which batches, with which random views."""
+    """Epochs, batch size and random views of training."""
 
     first_epochs: int = Field(ge=0)
     epochs: int = Field(ge=0)
     batch: int = Field(ge=2)
     augment: str = "auto"
-    """A random view by name; ``auto`` is the one that fits the data."""
+    """The random view by name; ``auto`` takes the one that suits the data."""
 
 
 class OptimConfig(Section):
-    """SGD and its learning rate over a phase."""
+    """The optimiser and its learning rate over a phase."""
 
+    name: Literal["sgd", "adamw"] = "sgd"
+    """``adamw`` ignores ``momentum`` and ``nesterov`` and uses betas of 0.9 and 0.999."""
     lr: float = Field(gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
     nesterov: bool = False
@@ -74,20 +76,20 @@ class OptimConfig(Section):
     milestones: tuple[int, ...] = ()
     gamma: float = Field(0.1, gt=0)
     first_milestones: tuple[int, ...] | None = None
-    """Milestones of task 1, where they are others."""
+    """Milestones for the initial task, if different."""
     first_weight_decay: float | None = Field(None, ge=0)
-    """Weight decay of task 1, where it is another."""
+    """Weight decay for the initial task, if different."""
     decay_by_task: bool = False
-    """Divide the weight decay by the task's number, as WA and BiC do."""
+    """Divide the weight decay by the number of the task, as WA and BiC do."""
 
     @model_validator(mode="after")
     def _nesterov_needs_momentum(self) -> OptimConfig:
         if self.nesterov and self.momentum == 0:
-            raise ValueError("nesterov needs a momentum above 0; set optim.nesterov=false as well")
+            raise ValueError("nesterov needs a momentum above 0; set `optim.nesterov=false` as well")
         return self
 
     def at(self, task: int) -> OptimConfig:
-        """The optimiser of one task, with nothing left that depends on the task."""
+        """The optimiser for one task, with every value that depends on the task resolved."""
         milestones, decay = self.milestones, self.weight_decay
         if task == 1 and self.first_milestones is not None:
             milestones = self.first_milestones
@@ -100,7 +102,7 @@ class OptimConfig(Section):
 
 
 class ClusterConfig(Section):
-    """Which clustering makes pseudo labels."""
+    """The clustering algorithm that makes pseudo labels."""
 
     name: str = "kmeans"
     restarts: int = Field(10, ge=1)
@@ -110,29 +112,31 @@ class ClusterConfig(Section):
 
 
 class PseudoConfig(Section):
-    """What is clustered into pseudo labels, and how long they hold (the paper's ablations)."""
+    """Which features are clustered into pseudo labels, and how often (the paper's ablations)."""
 
-    features: Literal["current", "first", "scratch", "pca"] = "current"
-    """Of the last model (the paper), of the model after task 1, of a random net, or principal components of pixels."""
+    features: str = "current"
+    """The extractor: ``current`` (the last model, as in the paper), ``first`` (the model after the initial task),
+    ``scratch`` (a random network) or ``pca`` (principal components of the inputs)."""
     refresh: int = Field(0, ge=0)
-    """K of UPL-K: cluster again with the current model every K epochs; 0 is never, as the paper has it."""
+    """K of UPL-K: cluster again with the current model every K epochs. 0, as in the paper, means never."""
     ids: Literal["aligned", "reset"] = "aligned"
-    """After clustering again: match the new groups to the old labels, or draw the new rows of the head anew (A30)."""
+    """After clustering again: match the clusters to the previous labels, or reset the new rows of the head
+    (docs/protocol.md, A30)."""
 
 
 class MemoryConfig(Section):
-    """How many exemplars are kept and how they are chosen (Algorithm 2 and its readings)."""
+    """How many exemplars are stored and how they are selected (Algorithm 2 and its readings)."""
 
     policy: Literal["per-class", "total"] = "per-class"
     quota: int = Field(20, ge=0)
     select: str = "herding"
     reading: Literal["aligned", "reuse", "recluster"] = "aligned"
     mirror: bool = False
-    """Whether mirrored exemplars count in the class means; ignored for data whose mirror images are other classes."""
+    """Include mirrored exemplars in the class means; ignored where a mirror image can be of another class."""
 
 
 class MethodConfig(Section):
-    """The method's name; the method's own options stand beside it."""
+    """The name of the method, and its options as further keys."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
@@ -144,17 +148,15 @@ class MethodConfig(Section):
         return dict(self.model_extra or {})
 
 
-class Config(Section):
-    """One run, completely."""
+class LearnerConfig(Section):
+    """Everything a learner needs to know, whatever the data."""
 
     seed: int = Field(0, ge=0)
     recipe: str
-    labels: Literal["pseudo", "given"] = "pseudo"
     classifier: Literal["fc", "nme"]
+    """The classifier whose answers count; scores are stored for both."""
     precision: Literal["fp32", "bf16"] = "fp32"
     method: MethodConfig
-    data: DataConfig
-    stream: StreamConfig
     net: NetConfig
     train: TrainConfig
     optim: OptimConfig
@@ -163,23 +165,39 @@ class Config(Section):
     memory: MemoryConfig = MemoryConfig()
 
     def tree(self) -> Tree:
-        """Plain values without the empty ones, as TOML and JSON hold them."""
-        return self.model_dump(mode="json", exclude_none=True)
+        """The values as TOML and JSON hold them, without those that are None."""
+        tree = self.model_dump(mode="json", exclude_none=True)
+        if tree["optim"]["name"] == "sgd":  # newer than the first runs, whose names must stay valid
+            del tree["optim"]["name"]
+        return tree
 
     @property
     def hash(self) -> str:
-        """Ten hexadecimal digits that name this config."""
-        return hashlib.sha256(json.dumps(self.tree(), sort_keys=True).encode()).hexdigest()[:10]
+        """Ten hexadecimal digits that identify this config."""
+        return digest(self.tree())
+
+
+class ExperimentConfig(LearnerConfig):
+    """One run: a learner's config, the data, and how they arrive."""
+
+    labels: Literal["pseudo", "given"] = "pseudo"
+    data: DataConfig
+    stream: StreamConfig
 
     @property
     def title(self) -> str:
-        """The name of the run's folder: readable first, unique at the end."""
+        """The name of the run's folder: readable words, then the hash."""
         data = "".join(c if c.isalnum() else "-" for c in self.data.name)
         return f"{data}-{self.method.name}-{self.labels}-step{self.stream.step}-seed{self.seed}-{self.hash}"
 
 
+def digest(tree: Tree) -> str:
+    """Ten hexadecimal digits that identify a tree of values."""
+    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:10]
+
+
 def checked(section: type[S], tree: Mapping[str, Any], within: str = "") -> S:
-    """A section from plain values; the first mistake becomes one clear line."""
+    """A section from plain values; raises a ``WhorlError`` about the first mistake."""
     try:
         return section.model_validate(tree)
     except ValidationError as error:
@@ -187,7 +205,7 @@ def checked(section: type[S], tree: Mapping[str, Any], within: str = "") -> S:
 
 
 def read_toml(path: Path) -> Tree:
-    """Values from a TOML file, not yet checked."""
+    """The values of a TOML file, not validated."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -196,17 +214,17 @@ def read_toml(path: Path) -> Tree:
         raise WhorlError(f"{path} is not valid TOML: {error}") from None
 
 
-def write_toml(config: Config) -> str:
-    """The config as TOML; :func:`read_toml` and :func:`checked` give it back."""
+def write_toml(config: LearnerConfig) -> str:
+    """The config as TOML; :func:`read_toml` and :func:`checked` restore it."""
     return tomli_w.dumps(config.tree())
 
 
 def parse_override(text: str) -> Tree:
-    """``optim.lr=0.05`` as ``{"optim": {"lr": 0.05}}``. The value is TOML; bare words are strings."""
+    """``optim.lr=0.05`` as ``{"optim": {"lr": 0.05}}``. The value is parsed as TOML; bare words are strings."""
     key, equals, value = text.partition("=")
     parts = [part.strip() for part in key.split(".")]
     if not equals or not all(parts):
-        raise WhorlError(f"--set {text!r} must look like section.key=value, for instance optim.lr=0.05")
+        raise WhorlError(f"{text!r} must have the form section.key=value, for instance optim.lr=0.05")
     try:
         parsed = tomllib.loads(f"value = {value.strip()}")["value"]
     except tomllib.TOMLDecodeError:
@@ -217,7 +235,7 @@ def parse_override(text: str) -> Tree:
 
 
 def merge(*trees: Mapping[str, Any]) -> Tree:
-    """Trees laid over each other, the later ones winning; the result shares no branch with them."""
+    """Merge trees; later values win. The result shares no branch with its parts."""
     out: Tree = {}
     for tree in trees:
         for key, value in tree.items():
@@ -227,9 +245,29 @@ def merge(*trees: Mapping[str, Any]) -> Tree:
     return out
 
 
+def override(*pairs: tuple[str, Any]) -> Tree:
+    """A tree from dotted keys, without those whose value is None."""
+    out: Tree = {}
+    for key, value in pairs:
+        if value is not None:
+            for part in reversed(key.split(".")):
+                value = {part: value}
+            out = merge(out, value)
+    return out
+
+
+def flat(tree: Tree, above: str = "") -> dict[str, str]:
+    """The values of a tree by dotted key, as text."""
+    out: dict[str, str] = {}
+    for key, value in tree.items():
+        name = f"{above}{key}"
+        out |= flat(value, f"{name}.") if isinstance(value, dict) else {name: str(value)}
+    return out
+
+
 def _explain(error: ValidationError, section: type[BaseModel], within: str) -> WhorlError:
     first = error.errors(include_url=False)[0]
-    # Behind the keys, pydantic names the kinds of value it tried, such as "str" for an order.
+    # After the keys, pydantic lists the types it tried, such as "str" for an order.
     path = [str(part) for part in first["loc"] if part not in ("str", "tuple[int, ...]")]
     name = ".".join([within, *path] if within else path)
     if first["type"] == "extra_forbidden":

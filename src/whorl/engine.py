@@ -1,318 +1,213 @@
-"""Algorithm 1: what a learner is, and how it takes one step."""
+"""Algorithm 1: a learner, its state, and the step by which it learns a delivery."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from whorl import cluster
-from whorl.config import Config
-from whorl.data.augment import Augment
-from whorl.data.stream import Task
-from whorl.fit import Epoch, fit
+from whorl.classifier import Classifier, Name
+from whorl.config import LearnerConfig
+from whorl.data.inputs import Inputs
+from whorl.data.source import Samples
+from whorl.labels import extractors
 from whorl.labels.labeler import Labeler
-from whorl.memory.holdout import hold_out, is_held_out, weave
+from whorl.memory.holdout import hold_out
 from whorl.memory.memory import Memory
-from whorl.memory.nme import class_means, nme_scores
-from whorl.memory.select import exemplars, get_selector
+from whorl.memory.nme import class_means
+from whorl.memory.select import Selection, get_selector
+from whorl.memory.update import Update, updated
 from whorl.methods import method_of
-from whorl.methods.base import Phase, Samples, Step
-from whorl.nets.extract import extract
-from whorl.nets.heads import MeansHead
-from whorl.nets.model import Model, Output, weights
-from whorl.reporter import Record, Ticker
+from whorl.nets import backbone as nets
+from whorl.nets.backbone import Backbone
+from whorl.nets.extract import Features, extract
+from whorl.nets.heads import HEADS
+from whorl.nets.model import Model, weights
+from whorl.reporter import Ticker
 from whorl.runtime import Runtime
 from whorl.seeds import derive
-from whorl.types import HIDDEN, FloatArray, ImageSource, IntArray, granted
-
-
-@dataclass(frozen=True)
-class Halt:
-    """Where learning stands after an epoch inside a step; enough to go on from exactly there."""
-
-    phase: int
-    epoch: int
-    labels: IntArray
-    model: dict[str, Tensor]
-    momenta: dict[str, Tensor]
-    starts: tuple[dict[str, Tensor], ...]
-    """The model as it was when phases 1, 2, … began (phase 0 begins with the model of the last step)."""
-    record: Record = field(default_factory=dict)
-    """What the log says of the epoch."""
+from whorl.training import Halt, Training
+from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray, Labelling, granted
 
 
 @dataclass(frozen=True)
 class State:
-    """A learner between two steps, as tensors."""
+    """A learner between two deliveries. Nothing else is needed to restore it."""
 
     model: dict[str, Tensor]
-    labels: list[Tensor]
-    """The labels each task was learned with."""
+    initial: dict[str, Tensor]
+    """The model after the initial delivery; empty unless the extractor uses it."""
     memory: dict[str, Tensor]
-    first: dict[str, Tensor]
-    """The model after task 1."""
+    means: FloatArray | None
+    """The class means of the exemplars."""
+    sizes: tuple[int, ...]
+    """The number of new classes of each delivery."""
+    names: tuple[Name, ...]
+    inputs: Inputs
+    past: tuple[Samples, ...] = field(default=(), repr=False)
+    """All samples learned so far, for a method that declares ``needs_past``."""
 
 
 class Learner:
-    """A model that grows. Its state is the model, the memory and the labels each task was learned with."""
+    """A model that grows. It knows no stream: deliveries are numbered in the order they are learned.
 
-    def __init__(self, config: Config, augment: Augment, runtime: Runtime) -> None:
-        self.config, self.augment, self.runtime = config, augment, runtime
-        self.model = self._new_model(config.seed)
-        self.frozen = self.first = self.model.frozen()
-        """The last finished model, and the one after task 1."""
-        self._first_weights = weights(self.model)
-        self.memory = Memory(config.memory.policy, config.memory.quota)
-        self.learned: list[Samples] = []
-        self.sizes: list[int] = []
-        """How many classes each task brought."""
-        self.settled: dict[str, float] = {}
-        """What the method had to report of the last step."""
+    The learner changes only when a delivery has been learned completely. A step that is interrupted leaves it as it
+    was before.
+    """
+
+    def __init__(
+        self, config: LearnerConfig, inputs: Inputs, runtime: Runtime, backbone: Backbone | None = None
+    ) -> None:
+        self.config, self.runtime = config, runtime
+        self._injected = backbone
+        self.inputs = (nets.inputs_of(backbone, inputs) if backbone else inputs).viewed(config.train.augment)
         self.method = method_of(config)
-        self.labeler = Labeler(config, augment, runtime, cluster.create(**config.cluster.model_dump()))
+        clusterer = cluster.create(**config.cluster.model_dump())
+        self.labeler = Labeler(config.pseudo, config.seed, extractors.find(config.pseudo.features), clusterer)
+        self.model = self._new_model(config.seed)
+        self.frozen = self.model.frozen()
+        """The model after the last delivery, for inference."""
+        self._initial = self.frozen
+        self._initial_weights = weights(self.model)
+        self.memory = Memory(config.memory.policy, config.memory.quota)
+        self.means: FloatArray | None = None
+        self.sizes: tuple[int, ...] = ()
+        self.names: tuple[Name, ...] = ()
+        self.past: tuple[Samples, ...] = ()
+        self.labels: Labelling | None = None
+        """The labels of the last delivery."""
+        self.settled: dict[str, float] = {}
+        """What the method reported about the last step."""
 
     @property
     def known(self) -> int:
-        """How many classes have been learned."""
+        """The number of classes learned so far."""
         return self.frozen.classes
 
-    def features(self, images: ImageSource) -> FloatArray:
-        """What the last finished model sees in the images."""
-        return extract(self.frozen, images, self.augment, self.runtime)
+    @property
+    def classifier(self) -> Classifier:
+        """The learner as it is now, for prediction."""
+        return Classifier(self.frozen, self.inputs, self.means, self.names, self.config.classifier, self.runtime)
 
-    def learn(self, task: Task, ticker: Ticker, resume: Halt | None = None) -> Iterator[Halt]:
-        """One step of Algorithm 1. Stops after each epoch to say where it stands; run it to the end."""
-        labels = resume.labels if resume else self.labeler.labels(task, self.frozen, self.first)
-        self.model.grow(task.classes)
-        self.runtime.place(self.model)
-        samples, held = Samples(task.images, labels), self._hold_out(task, labels)
-        step, samples = yield from self._train(task, samples, held, ticker, resume)
-        self._finish(task, samples, held, self.method.settle(step))
+    def learn(
+        self, delivery: Delivery, ticker: Ticker, resume: Halt | None = None, names: Sequence[Name] = ()
+    ) -> Generator[Halt, None, None]:
+        """Learn a delivery: one step of Algorithm 1. Yields after each epoch; run it to the end.
 
-    def take_over(self, task: Task, model: dict[str, Tensor], settled: dict[str, float]) -> None:
-        """Task 1 with the model that another run ended it with; what follows training is this run's own."""
-        self.model = self._new_model(self.config.seed, model)
-        labels = granted(task.labels)
-        self._finish(task, Samples(task.images, labels), self._hold_out(task, labels), settled)
-
-    def _finish(self, task: Task, samples: Samples, held: IntArray, settled: dict[str, float]) -> None:
-        """What comes after training: the model is frozen, and exemplars are chosen with it."""
-        self.settled = settled
-        self.frozen = self.model.frozen()
-        if task.index == 1:
-            self.first, self._first_weights = self.frozen, weights(self.model)
-        self._remember(task, samples, held)
-        self.learned.append(samples)
-        self.sizes.append(task.classes)
-
-    def scores(self, images: ImageSource) -> dict[str, FloatArray | None]:
-        """Scores [n, classes] by each classifier.
-
-        ``fc`` are the head's logits, ``nme`` is nearness to the exemplars' means, and ``ncm`` nearness to the running
-        class means, where the head keeps some.
+        ``names`` are the names of the new classes; by default a class is called by its id.
         """
-        features, head = self.features(images), self.frozen.head
-        with torch.inference_mode():
-            logits = head(torch.from_numpy(features).to(self.runtime.device)).cpu().numpy()
-        scores: dict[str, FloatArray | None] = {"fc": logits, "nme": None}
-        if len(self.memory):
-            scores["nme"] = nme_scores(features, self.means())
-        if isinstance(head, MeansHead):
-            scores["ncm"] = nme_scores(features, F.normalize(head.means, dim=1).cpu().numpy())
-        return scores
+        number = len(self.sizes) + 1
+        delivery = replace(delivery, images=self.runtime.hold(delivery.images))
+        model = copy.deepcopy(self.model)
+        features = Features(model, self.inputs, self.runtime)
+        labels = resume.labels if resume else self.labeler.label(delivery, number, self.known, self._sight(features))
+        self.method.check(self.config, (*self.sizes, labels.new), delivery.labels is not HIDDEN)
+        model.grow(labels.new)
+        self.runtime.place(model.head)
+        training = Training(
+            self.config, self.method, self.inputs, self.runtime, self.labeler, number, delivery, labels,
+            self._held_out(labels, number), model, features, self.frozen, self.memory, self.sizes, self.past,
+        )  # fmt: skip
+        step = yield from training.run(ticker, resume)
+        self.settled = self.method.settle(step)
+        self._commit(training, names)
 
-    def means(self) -> FloatArray:
-        """The class means of the exemplars as the current model sees them."""
-        seen, labels = [self.features(self.memory.source)], self.memory.labels
-        if self.config.memory.mirror and self.augment.mirrors:
-            seen.append(extract(self.frozen, self.memory.source, self.augment, self.runtime, mirror=True))
-        return class_means(np.concatenate(seen), np.tile(labels, len(seen)), self.known)
+    def take_over(self, delivery: Delivery, model: dict[str, Tensor], settled: dict[str, float]) -> None:
+        """Learn the initial delivery by taking over the model that another learner ended it with."""
+        labels = Labelling.of_labels(granted(delivery.labels), 0, delivery.new)
+        taken = self._new_model(None, model)
+        features = Features(taken, self.inputs, self.runtime)
+        training = Training(
+            self.config, self.method, self.inputs, self.runtime, self.labeler, 1, delivery, labels,
+            self._held_out(labels, 1), taken, features, self.frozen, self.memory, self.sizes, self.past,
+        )  # fmt: skip
+        self.settled = settled
+        self._commit(training, ())
 
     def state(self) -> State:
-        """All that has to be kept to go on later."""
-        labels = [torch.from_numpy(samples.labels) for samples in self.learned]
-        return State(weights(self.model), labels, self.memory.state(), self._first_weights)
-
-    def restore(self, state: State, tasks: Iterable[Task]) -> None:
-        """Become the learner whose state this was; ``tasks`` are the ones it had learned."""
-        self._first_weights = state.first
-        self.first = self._new_model(self.config.seed, state.first).frozen()
-        self.model = self._new_model(self.config.seed, state.model)
-        self.frozen = self.model.frozen()
-        self.memory = Memory.from_state(self.memory.policy, self.memory.quota, state.memory)
-        pairs = list(zip(tasks, state.labels, strict=True))
-        self.learned = [Samples(task.images, labels.numpy()) for task, labels in pairs]
-        self.sizes = [task.classes for task, _ in pairs]
-
-    def _hold_out(self, task: Task, labels: IntArray) -> IntArray:
-        """Which of the new samples are kept for validation: as many of a class as the old classes have."""
-        if not self.method.hold_out_every:
-            return np.empty(0, dtype=np.int64)
-        quota = self.memory.per_class(self.known or task.classes)
-        return hold_out(labels, quota, self.method.hold_out_every, derive(self.config.seed, "hold out", task.index))
-
-    def _step(self, task: Task, samples: Samples, held: IntArray) -> Step:
-        every, kept = self.method.hold_out_every, Samples(self.memory.source, self.memory.labels)
-        set_aside = is_held_out(self.memory.ranks, every) if every else held[:0]
-        return Step(
-            task=task.index,
-            sizes=(*self.sizes, task.classes),
-            model=self.model,
-            teacher=Teacher(self.frozen, self.runtime),
-            new=samples.without(held),
-            exemplars=kept.without(set_aside),
-            validation=samples[held] + kept[set_aside],
-            memory=self.memory,
-            past=tuple(self.learned) if self.method.needs_past else (),
-            train=self.config.train,
-            optim=self.config.optim.at(task.index),
-            augment=self.augment,
-            seed=derive(self.config.seed, "method", task.index),
-            features=lambda images: extract(self.model.frozen(), images, self.augment, self.runtime),
-            freeze=lambda: Teacher(self.model.frozen(), self.runtime),
+        """Everything needed to continue later."""
+        initial = self._initial_weights if self.config.pseudo.features == "first" else {}
+        return State(
+            weights(self.model), initial, self.memory.state(), self.means, self.sizes, self.names, self.inputs, self.past
         )
 
-    def _new_model(self, seed: int, state: dict[str, Tensor] | None = None) -> Model:
+    def restore(self, state: State) -> None:
+        """Become the learner with this state."""
+        self.inputs, self.sizes, self.past = state.inputs, state.sizes, state.past
+        self.model = self._new_model(None, state.model)
+        self.frozen = self.model.frozen()
+        if state.initial:
+            self._initial_weights = state.initial
+            self._initial = self._new_model(None, state.initial).frozen()
+        self.names = state.names or tuple(range(self.known))
+        self.memory = Memory.from_state(self.memory.policy, self.memory.quota, state.memory)
+        self.means = state.means
+        if self.means is None and len(self.memory):
+            self.means = self._class_means(Features(self.model, self.inputs, self.runtime)(self.memory.source))
+
+    def _commit(self, training: Training, names: Sequence[Name]) -> None:
+        """The end of a step: freeze the model, update the memory with it, and compute the class means."""
+        number, labels = training.number, training.labels
+        quota = self.memory.per_class(labels.known + labels.new)
+        update = Update(
+            number, training.delivery.images, labels, training.held, self.method.hold_out_every, training.features
+        )
+        reading = self.config.memory.reading if training.delivery.labels is HIDDEN else "reuse"
+        seed = derive(self.config.seed, "exemplars", number)
+        selector = get_selector(self.config.memory.select)
+        how = Selection(selector, quota, seed, reading, self.labeler.clusterer)
+        memory, features = updated(self.memory, update, how)
+        mirrored = None
+        if len(memory) and self.config.memory.mirror and self.inputs.mirrors:
+            mirrored = training.features(memory.source, mirror=True)
+        self.model, self.frozen = training.model, training.model.frozen()
+        if number == 1:
+            self._initial, self._initial_weights = self.frozen, weights(self.model)
+        self.memory = memory
+        self.means = self._class_means(features, mirrored) if len(memory) else None
+        self.labels = labels
+        self.sizes = (*self.sizes, labels.new)
+        self.names = (*self.names, *(names or labels.new_ids.tolist()))
+        if self.method.needs_past:
+            self.past = (*self.past, Samples(training.delivery.images, labels.ids))
+
+    def _class_means(self, features: FloatArray, mirrored: FloatArray | None = None) -> FloatArray:
+        seen = [features] if mirrored is None else [features, mirrored]
+        return class_means(np.concatenate(seen), np.tile(self.memory.labels, len(seen)), self.known)
+
+    def _held_out(self, labels: Labelling, number: int) -> IntArray:
+        """The samples to hold out for validation: per class as many as known classes have among their exemplars."""
+        every = self.method.hold_out_every
+        if not every:
+            return np.empty(0, dtype=np.int64)
+        quota = self.memory.per_class(self.known or labels.new)
+        return hold_out(labels.ids, quota, every, derive(self.config.seed, "hold out", number))
+
+    def _sight(self, features: Features) -> extractors.Sight:
+        def by(model: Model, images: ImageSource) -> FloatArray:
+            return extract(model.backbone, model.dim, images, self.inputs, self.runtime)
+
+        return extractors.Sight(
+            current=features,
+            initial=lambda images: by(self._initial, images),
+            random=lambda images: by(self._new_model(derive(self.config.seed, "scratch")).frozen(), images),
+            inputs=self.inputs,
+            dim=self.model.dim,
+            seed=self.config.seed,
+        )
+
+    def _new_model(self, seed: int | None, state: dict[str, Tensor] | None = None) -> Model:
+        """A model with weights drawn from ``seed``, or with those of ``state``."""
         net = self.config.net
-        model = Model(net.arch, net.head, net.final_relu, seed)
+        if self._injected is None:
+            made = nets.build(net.arch, self.inputs, net.final_relu, seed)
+        else:
+            made = copy.deepcopy(self._injected)
+        model = Model(made, HEADS[net.head](made.dim), self.config.seed)
         if state is not None:
             model.restore(state)
         return self.runtime.place(model)
-
-    def _train(
-        self, task: Task, samples: Samples, held: IntArray, ticker: Ticker, resume: Halt | None
-    ) -> Generator[Halt, None, tuple[Step, Samples]]:
-        """Run the method's plan. When resuming, each phase is planned with the model that its start saw.
-
-        Returns the step as its last phase saw it, and all samples of the task with their final labels.
-        """
-        step = self._step(task, samples, held)
-        if resume is None:
-            self.method.prepare(step)
-        plan, starts = iter(self.method.plan(step)), list[dict[str, Tensor]]()
-        for number in itertools.count():
-            if resume and 0 < number <= resume.phase:
-                self.model.load(resume.starts[number - 1])
-            phase = next(plan, None)
-            if phase is None:
-                return step, samples
-            if number > 0:
-                starts.append(weights(self.model))
-            if resume and number < resume.phase:
-                continue
-            begin, momenta = 0, dict[str, Tensor]()
-            if resume and number == resume.phase:
-                self.model.load(resume.model)
-                begin, momenta = resume.epoch + 1, resume.momenta
-            while begin < phase.epochs:
-                begin, momenta, samples = yield from self._stretch(
-                    task, samples, number, phase, begin, momenta, tuple(starts), ticker
-                )
-                if begin < phase.epochs:  # the labels have changed, and the plan with them
-                    step = self._step(task, samples, held)
-                    plan = iter(self.method.plan(step))
-                    phase = next(plan)
-        raise AssertionError("a plan ends")
-
-    def _stretch(
-        self,
-        task: Task,
-        samples: Samples,
-        number: int,
-        phase: Phase,
-        begin: int,
-        momenta: dict[str, Tensor],
-        starts: tuple[dict[str, Tensor], ...],
-        ticker: Ticker,
-    ) -> Generator[Halt, None, tuple[int, dict[str, Tensor], Samples]]:
-        """Epochs of one phase from ``begin`` on, to its end or to where labels were made anew; returns where it is."""
-        purpose = (task.index, number)
-        epochs = fit(phase, self.model, self.augment, self.runtime, self.config.seed, purpose, ticker, begin, momenta)
-        for epoch in epochs:
-            begin, momenta = epoch.epoch + 1, epoch.momenta
-            due = number == 0 and self.labeler.due(task, begin, phase.epochs)
-            if due:
-                samples = self._refresh(task, samples, begin, momenta)
-            yield self._halt(task, samples.labels, number, phase, epoch, starts)
-            if due:
-                break
-        epochs.close()
-        return begin, momenta, samples
-
-    def _refresh(self, task: Task, samples: Samples, done: int, momenta: dict[str, Tensor]) -> Samples:
-        """UPL-K: labels anew; where their names are new too, the head's new rows and their momenta start over (A30)."""
-        labels = self.labeler.again(task, samples.labels, self.model.frozen(), done)
-        if self.config.pseudo.ids == "reset":
-            self.model.reset_head(self.known, done)
-            for name in ("head.weight", "head.bias"):
-                if name in momenta:
-                    momenta[name][self.known :] = 0
-        return Samples(task.images, labels)
-
-    def _halt(
-        self,
-        task: Task,
-        labels: IntArray,
-        number: int,
-        phase: Phase,
-        epoch: Epoch,
-        starts: tuple[dict[str, Tensor], ...],
-    ) -> Halt:
-        record = {
-            "task": task.index,
-            "phase": phase.name,
-            "epoch": epoch.epoch + 1,
-            "epochs": phase.epochs,
-            "loss": epoch.loss,
-            "lr": epoch.lr,
-            "images": epoch.images,
-            "seconds": epoch.seconds,
-            "images_per_second": epoch.images / epoch.seconds,
-        }
-        return Halt(number, epoch.epoch, labels, weights(self.model), epoch.momenta, starts, record)
-
-    def _remember(self, task: Task, samples: Samples, held: IntArray) -> None:
-        """Algorithm 2. Where labels were granted, groups are the classes and nothing is clustered again."""
-        quota = self.memory.per_class(self.known)
-        if quota == 0:
-            return
-        config, before = self.config.memory, self.known - task.classes
-        trained = np.setdiff1d(np.arange(len(samples)), held)
-        chosen, ids = exemplars(
-            self.features(samples[trained].images),
-            samples.labels[trained] - before,
-            task.classes,
-            quota,
-            get_selector(config.select),
-            self.labeler.clusterer,
-            config.reading if task.labels is HIDDEN else "reuse",
-            derive(self.config.seed, "exemplars", task.index),
-        )
-        indices, ids = trained[chosen], ids + before
-        if self.method.hold_out_every:
-            both = [
-                weave(indices[ids == j], held[samples.labels[held] == j], self.method.hold_out_every)
-                for j in range(before, self.known)
-            ]
-            indices, ids = np.concatenate(both), np.repeat(np.arange(before, self.known), [len(one) for one in both])
-        self.memory = self.memory.add(task.images.read(indices), np.asarray(ids, dtype=np.int64), task.index)
-
-
-@dataclass(frozen=True)
-class Teacher:
-    """The model before the step, as losses call it: no gradient, and the student's precision."""
-
-    model: Model
-    runtime: Runtime
-
-    def __call__(self, images: Tensor) -> Output:
-        """Logits and features of a batch."""
-        with torch.no_grad(), self.runtime.autocast():
-            out: Output = self.model(images)
-        return out

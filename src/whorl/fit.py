@@ -1,4 +1,4 @@
-"""The one loop over batches: runs a phase, epoch by epoch."""
+"""The one loop over batches: trains a phase, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from whorl.data.augment import Augment
+from whorl.config import OptimConfig
+from whorl.data.inputs import Inputs
 from whorl.data.source import batches
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Phase
@@ -23,60 +24,66 @@ from whorl.seeds import generator
 from whorl.types import IntArray
 
 CHECK_EVERY = 100
-"""Batches between two looks at the loss, which stop the device for a moment."""
+"""Batches between two checks that the loss is finite; each check synchronises with the device."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch that has just ended."""
+    """A finished epoch."""
 
     epoch: int
     loss: float
     lr: float
     images: int
     seconds: float
-    momenta: dict[str, Tensor]
+    optimiser: dict[str, Tensor]
+    """The state of the optimiser, as ``PARAMETER/NAME``."""
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What random numbers are drawn for: the seed, and the task and phase that is trained."""
+
+    seed: int
+    task: int
+    phase: int
+
+    def generator(self, use: str, epoch: int) -> torch.Generator:
+        """The generator for one use in one epoch."""
+        return generator(self.seed, use, self.task, self.phase, epoch)
 
 
 def fit(
     phase: Phase,
     model: Model,
-    augment: Augment,
+    inputs: Inputs,
     runtime: Runtime,
-    seed: int,
-    purpose: tuple[int, ...],
+    purpose: Purpose,
     ticker: Ticker,
-    start: int = 0,
-    momenta: Mapping[str, Tensor] = {},
+    start: tuple[int, Mapping[str, Tensor]] = (0, {}),
 ) -> Generator[Epoch, None, None]:
-    """Train ``model`` in place and stop after each epoch to say so.
+    """Train ``model`` in place and yield after each epoch.
 
-    All that is random is drawn from (``seed``, ``purpose``, epoch), so starting at epoch ``start`` with the momenta
-    of the epoch before continues exactly where an earlier call stopped.
+    All random numbers depend on ``purpose`` and the epoch alone, so starting from (epoch, state of the optimiser after
+    the previous epoch) continues exactly where an earlier call stopped.
     """
-    augment = phase.augment or augment
-    with _learning(phase, model) as parameters:
-        optim, labels = phase.optim, torch.from_numpy(phase.data.labels)
-        optimiser = torch.optim.SGD(
-            parameters, optim.lr, optim.momentum, nesterov=optim.nesterov, weight_decay=optim.weight_decay
-        )
-        _restore(optimiser, model, momenta)
-        forward = runtime.forward(model)
+    inputs = phase.inputs or inputs
+    with _trainable(phase, model) as parameters:
+        optimiser = _optimiser(parameters, phase.optim)
+        _restore(optimiser, model, start[1])
+        forward, labels = runtime.forward(model), torch.from_numpy(phase.data.labels)
         model.train(phase.mode == "train")
-        for epoch in range(start, phase.epochs):
-            shuffle = generator(seed, "shuffle", *purpose, epoch)
+        for epoch in range(start[0], phase.epochs):
+            shuffle, views, noise = (purpose.generator(use, epoch) for use in ("shuffle", "augment", "noise"))
             plan = phase.batches(shuffle) if phase.batches else _batches(phase, shuffle)
-            draws = generator(seed, "augment", *purpose, epoch)
-            noise = generator(seed, "noise", *purpose, epoch)
-            total, seen, lr = torch.zeros((), device=runtime.device), 0, optim.lr
+            total, images, lr = torch.zeros((), device=runtime.device), 0, phase.optim.lr
             started = time.perf_counter()
-            for number, (index, images) in enumerate(
-                zip(plan, batches(phase.data.images, plan, runtime.workers), strict=True)
-            ):
-                lr = learning_rate(optim, epoch * len(plan) + number, len(plan), phase.epochs)
+            samples = batches(phase.data.images, plan, runtime.workers)
+            for number, (index, stored) in enumerate(zip(plan, samples, strict=True)):
+                lr = learning_rate(phase.optim, epoch * len(plan) + number, len(plan), phase.epochs)
                 for group in optimiser.param_groups:
                     group["lr"] = lr
-                x = runtime.inputs(augment.train(images.to(runtime.device), draws))
+                x = runtime.inputs(inputs.train(stored.to(runtime.device), views))
                 y = labels[torch.from_numpy(index)].to(runtime.device)
                 with runtime.autocast():
                     out: Output = forward(x)
@@ -90,59 +97,75 @@ def fit(
                 if phase.after:
                     phase.after(batch)
                 total += loss.detach() * len(index)
-                seen += len(index)
+                images += len(index)
                 ticker.tick(len(index), loss.detach())
                 if number % CHECK_EVERY == 0:
-                    _check(loss, phase, epoch, optim.lr)
-            _check(total, phase, epoch, optim.lr)
+                    _check(loss, phase, epoch)
+            _check(total, phase, epoch)
             seconds = time.perf_counter() - started
-            yield Epoch(epoch, total.item() / max(seen, 1), lr, seen, seconds, _momenta(optimiser, model))
+            yield Epoch(epoch, total.item() / max(images, 1), lr, images, seconds, _state(optimiser, model))
 
 
 def _batches(phase: Phase, draws: torch.Generator) -> list[IntArray]:
-    """A shuffled pass. A last batch of a single image is left out where batch norm learns, which cannot be from it."""
-    n, learns = len(phase.data), phase.mode == "train"
-    if learns and n < 2:
-        raise WhorlError("there is a single image to learn from, and batch norm needs two; give more (--per-class)")
+    """All samples in random order. In train mode a last batch of one sample is dropped: batch norm needs two."""
+    n, training = len(phase.data), phase.mode == "train"
+    if training and n < 2:
+        raise WhorlError("there is only one image to train on, and batch norm needs two; raise `data.per_class`")
     parts = [part.numpy() for part in torch.split(torch.randperm(n, generator=draws), phase.batch)]
-    return parts[:-1] if learns and len(parts) > 1 and len(parts[-1]) == 1 else parts
+    return parts[:-1] if training and len(parts) > 1 and len(parts[-1]) == 1 else parts
 
 
 @contextmanager
-def _learning(phase: Phase, model: Model) -> Iterator[list[nn.Parameter]]:
-    """The parameters that learn in this phase; for as long as it lasts, no gradient is computed for any other."""
+def _trainable(phase: Phase, model: Model) -> Iterator[list[nn.Parameter]]:
+    """The parameters that the phase trains; meanwhile no other parameter has a gradient."""
     before = {parameter: parameter.requires_grad for parameter in model.parameters()}
-    chosen = set(phase.trains) if phase.trains is not None else {p for p, learns in before.items() if learns}
+    chosen = set(phase.trains) if phase.trains is not None else {p for p, trains in before.items() if trains}
     for parameter in before:
         parameter.requires_grad_(parameter in chosen)
     try:
         yield [parameter for parameter in before if parameter in chosen]
     finally:
-        for parameter, learns in before.items():
-            parameter.requires_grad_(learns)
+        for parameter, trains in before.items():
+            parameter.requires_grad_(trains)
 
 
-def _disturb(optimiser: torch.optim.SGD, deviation: float, draws: torch.Generator) -> None:
-    """Gaussian noise on the gradient of every parameter."""
+def _optimiser(parameters: list[nn.Parameter], optim: OptimConfig) -> torch.optim.Optimizer:
+    if optim.name == "adamw":
+        return torch.optim.AdamW(parameters, optim.lr, weight_decay=optim.weight_decay)
+    return torch.optim.SGD(
+        parameters, optim.lr, optim.momentum, nesterov=optim.nesterov, weight_decay=optim.weight_decay
+    )
+
+
+def _disturb(optimiser: torch.optim.Optimizer, deviation: float, draws: torch.Generator) -> None:
+    """Add Gaussian noise to every gradient."""
     for group in optimiser.param_groups:
         for parameter in group["params"]:
             parameter.grad += deviation * torch.randn(parameter.shape, generator=draws).to(parameter)
 
 
-def _momenta(optimiser: torch.optim.SGD, model: Model) -> dict[str, Tensor]:
-    found = {name: optimiser.state[p].get("momentum_buffer") for name, p in model.named_parameters()}
-    return {name: buffer.clone() for name, buffer in found.items() if buffer is not None}
+def _state(optimiser: torch.optim.Optimizer, model: Model) -> dict[str, Tensor]:
+    return {
+        f"{name}/{key}": value.detach().to("cpu", copy=True)
+        for name, parameter in model.named_parameters()
+        for key, value in optimiser.state.get(parameter, {}).items()
+        if isinstance(value, Tensor)
+    }
 
 
-def _restore(optimiser: torch.optim.SGD, model: Model, momenta: Mapping[str, Tensor]) -> None:
-    for name, parameter in model.named_parameters():
-        if name in momenta:
-            optimiser.state[parameter]["momentum_buffer"] = momenta[name].to(parameter)
+def _restore(optimiser: torch.optim.Optimizer, model: Model, state: Mapping[str, Tensor]) -> None:
+    parameters = dict(model.named_parameters())
+    for full, value in state.items():
+        name, _, key = full.rpartition("/")
+        parameter = parameters[name]
+        # AdamW counts its steps in a tensor on the CPU.
+        optimiser.state[parameter][key] = value.clone() if key == "step" else value.to(parameter, copy=True)
 
 
-def _check(loss: Tensor, phase: Phase, epoch: int, lr: float) -> None:
+def _check(loss: Tensor, phase: Phase, epoch: int) -> None:
     if not math.isfinite(loss.item()):
+        lower = f"`{phase.rate_key}={phase.optim.lr / 4:g}`"
         raise WhorlError(
-            f"the loss is no longer a number in phase {phase.name!r}, epoch {epoch + 1}: training diverged; "
-            f"try a lower rate, for instance --set {phase.rate_key}={lr / 4:g}. What was saved before is kept"
+            f"the loss is not finite in phase {phase.name!r}, epoch {epoch + 1}: training diverged; "
+            f"try a lower learning rate, for instance {lower}. Everything saved before is kept"
         )

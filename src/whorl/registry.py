@@ -1,4 +1,4 @@
-"""Names to things: a plain dict for what is built in, entry points for what third parties bring."""
+"""Lookup by name: a plain dict for built-in components, entry points for those of other packages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 def names(builtin: Mapping[str, object], group: str) -> list[str]:
-    """All names, sorted."""
+    """All names, built-in and from entry points, sorted."""
     return sorted({*builtin, *entry_points(group=group).names})
 
 
 def find(kind: str, name: str, builtin: Mapping[str, T], group: str) -> T:
-    """The thing of that name. Built-in names come first; a plug-in is imported only when it is asked for."""
+    """The component called ``name``. Built-in names take precedence; a plug-in is imported when it is first used."""
     if name in builtin:
         return builtin[name]
     plugins = entry_points(group=group)
@@ -25,5 +25,5 @@ def find(kind: str, name: str, builtin: Mapping[str, T], group: str) -> T:
         raise unknown(kind, name, names(builtin, group))
     try:
         return cast(T, plugins[name].load())
-    except Exception as error:  # a third party's code may fail in any way
+    except Exception as error:  # third-party code may raise anything
         raise WhorlError(f"the plug-in for {kind} {name!r} cannot be loaded: {error}") from error

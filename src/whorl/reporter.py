@@ -1,57 +1,77 @@
-"""Who is told how a run goes."""
+"""Progress reporting: the protocols that training and experiments report to."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
 
-Record = dict[str, Any]
-"""Values as JSON holds them."""
+from whorl.scores import TaskScores
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One finished epoch, as ``log.jsonl`` stores it."""
+
+    task: int
+    phase: str
+    epoch: int
+    """Counted from 1."""
+    epochs: int
+    loss: float
+    lr: float
+    images: int
+    seconds: float
+
+    @property
+    def images_per_second(self) -> float:
+        """Training speed of the epoch."""
+        return self.images / self.seconds if self.seconds else 0.0
 
 
 class Ticker(Protocol):
-    """Is told of every batch."""
+    """Receives every training batch."""
 
     def tick(self, images: int, loss: Tensor) -> None:
-        """``images`` more have been learned from, with this loss."""
+        """A batch of ``images`` images was trained on, with this loss."""
         ...
 
 
 class Reporter(Ticker, Protocol):
-    """Is told of everything."""
+    """Receives the progress of an experiment."""
 
     def begin(self, tasks: int, images: int, done: int) -> None:
-        """``images`` training images are to be learned from, ``done`` of them already."""
+        """The experiment starts: ``images`` training images in all tasks, ``done`` of them already processed."""
         ...
 
     def task(self, task: int, classes: int) -> None:
-        """A task begins."""
+        """A task with ``classes`` new classes starts."""
         ...
 
-    def epoch(self, record: Record) -> None:
-        """An epoch has ended."""
+    def epoch(self, record: EpochRecord) -> None:
+        """An epoch has finished."""
         ...
 
-    def scored(self, step: Record) -> None:
-        """A task has been scored."""
+    def scored(self, step: TaskScores) -> None:
+        """A task has been learned and scored."""
         ...
 
 
 class Silent:
-    """Tells nobody."""
+    """A reporter that ignores everything. Subclasses override what they want to show."""
 
     def begin(self, tasks: int, images: int, done: int) -> None:
-        """Nothing."""
+        """Ignore the start."""
 
     def task(self, task: int, classes: int) -> None:
-        """Nothing."""
+        """Ignore the task."""
 
     def tick(self, images: int, loss: Tensor) -> None:
-        """Nothing."""
+        """Ignore the batch."""
 
-    def epoch(self, record: Record) -> None:
-        """Nothing."""
+    def epoch(self, record: EpochRecord) -> None:
+        """Ignore the epoch."""
 
-    def scored(self, step: Record) -> None:
-        """Nothing."""
+    def scored(self, step: TaskScores) -> None:
+        """Ignore the scores."""

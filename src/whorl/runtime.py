@@ -1,4 +1,4 @@
-"""Where and how tensors are computed: device, precision, memory layout, compilation. One object."""
+"""Where and how tensors are computed: device, precision, memory layout, compilation, reading processes."""
 
 from __future__ import annotations
 
@@ -7,37 +7,51 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import nn
 
+from whorl.data.source import in_memory
 from whorl.errors import WhorlError
+from whorl.types import ImageSource
 
 M = TypeVar("M", bound=nn.Module)
+HELD_BYTES = 4 * 1024**3
+"""Deliveries up to this size are moved to the device as a whole."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """``bf16`` computes under autocast and keeps weights in float32."""
+    """Device and precision of all computations. ``bf16`` uses autocast and keeps the weights in float32."""
 
     device: str = "cpu"
     precision: str = "fp32"
     channels_last: bool = True
     compile: bool = False
     workers: int = 2
-    """Processes that read images which do not lie in memory."""
+    """Processes that read images which are not in memory."""
 
     def place(self, module: M) -> M:
-        """Move a module to the device, in the chosen layout."""
+        """Move a module to the device, in the chosen memory layout."""
         layout = torch.channels_last if self.channels_last else torch.contiguous_format
         return module.to(self.device, memory_format=layout)  # type: ignore[call-overload, no-any-return]
 
+    def hold(self, images: ImageSource) -> ImageSource:
+        """The samples on the device, if they are in memory and small enough; else the source itself."""
+        if self.device == "cpu" or not images.resident or not len(images):
+            return images
+        sample = images.read(np.arange(1))
+        if sample.nbytes * len(images) > HELD_BYTES:
+            return images
+        return in_memory(images.read(np.arange(len(images))).to(self.device))
+
     def forward(self, module: M) -> M:
-        """The module as training should call it: compiled, where that was asked for."""
+        """The module as training calls it: compiled if that was asked for."""
         return torch.compile(module) if self.compile else module  # type: ignore[return-value]
 
-    def inputs(self, images: torch.Tensor) -> torch.Tensor:
-        """A batch of normalised images in the chosen layout."""
-        return images if self.channels_last else images.contiguous()
+    def inputs(self, prepared: torch.Tensor) -> torch.Tensor:
+        """A batch of prepared inputs in the chosen memory layout."""
+        return prepared if self.channels_last else prepared.contiguous()
 
     def autocast(self) -> AbstractContextManager[object]:
         """The context in which networks and losses are computed."""
@@ -48,9 +62,9 @@ class Runtime:
 
 @contextmanager
 def threads_for(arch: str) -> Iterator[None]:
-    """One thread for the tiny net: a second one only waits, and on a busy machine waiting costs most of the time.
+    """Use a single thread for the tiny network, which more threads only slow down.
 
-    Sums are added in another order by another number of threads, so bits are the same only for the same number.
+    The number of threads changes the order of summation, so results are bit-identical only for the same number.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1 if arch == "tiny" else before)
@@ -68,11 +82,11 @@ _AVAILABLE: dict[str, Callable[[], bool]] = {
 
 
 def find_device(asked: str = "auto") -> str:
-    """The device to use: the one asked for, or the fastest there is."""
+    """The device to use: the one asked for, or with ``auto`` a GPU if there is one."""
     if asked == "auto":
         return next((name for name in ("cuda", "mps") if _AVAILABLE[name]()), "cpu")
     kind = asked.split(":")[0]
     if kind not in _AVAILABLE or not _AVAILABLE[kind]():
         present = ", ".join(name for name, there in _AVAILABLE.items() if there())
-        raise WhorlError(f"--device {asked} is not available here; this machine has: {present}")
+        raise WhorlError(f"`device={asked}` is not available here; this machine has: {present}")
     return asked

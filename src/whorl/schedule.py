@@ -1,4 +1,4 @@
-"""The learning rate as a pure function of how far a phase has come; there is no scheduler to save."""
+"""The learning rate as a pure function of the position in a phase, so that there is no scheduler state to save."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 
 from whorl.config import OptimConfig
 
-# One cycle: up for this share of the phase, from a fraction of the peak, then down to nearly nothing.
+# One cycle: increase for this share of the phase, starting at a fraction of the peak, then decrease to almost zero.
 WARM, START, END = 0.3, 1 / 25, 1 / 250_000
 
 
 def learning_rate(optim: OptimConfig, step: int, steps_per_epoch: int, epochs: int) -> float:
-    """The rate of update ``step`` (from 0) in a phase of ``epochs`` epochs."""
+    """The learning rate of update ``step`` (from 0) in a phase of ``epochs`` epochs."""
     if optim.schedule == "constant":
         return optim.lr
     if optim.schedule == "steps":

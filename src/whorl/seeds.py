@@ -1,4 +1,4 @@
-"""Randomness as a function: every generator is derived from the run's seed and what it is for."""
+"""Randomness as a function: every generator is derived from a seed and its purpose, and none has state to save."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def derive(seed: int, *purpose: str | int) -> int:
 
 
 def generator(seed: int, *purpose: str | int) -> torch.Generator:
-    """A CPU generator for one purpose. The CPU's, so that every device draws the same numbers."""
+    """A CPU generator for one purpose. All devices use CPU generators, so that they draw the same numbers."""
     return torch.Generator().manual_seed(derive(seed, *purpose))

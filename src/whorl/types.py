@@ -1,44 +1,46 @@
-"""The nouns that travel between rooms."""
+"""The nouns that travel between rooms: sources of samples, deliveries, and the labels a delivery is learned with."""
 
 from __future__ import annotations
 
-from typing import NoReturn, Protocol
+from dataclasses import dataclass
+from typing import NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from whorl.errors import HiddenLabelError
+from whorl.errors import HiddenLabelError, WhorlError
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 
 
+@runtime_checkable
 class ImageSource(Protocol):
-    """Images by index, as uint8 in height × width × 3. Never knows a label."""
+    """Samples by index, without labels: uint8 images [height, width, 3], or float32 vectors."""
 
     @property
     def size(self) -> int:
-        """Side of the (square) images."""
+        """Side of the (square) images, or length of the vectors."""
         ...
 
     @property
     def resident(self) -> bool:
-        """Whether the images already lie in memory; others are read by worker processes."""
+        """Whether the samples are in memory. Others are read by worker processes."""
         ...
 
     def __len__(self) -> int: ...
 
     def read(self, indices: IntArray) -> Tensor:
-        """The images at ``indices`` as one uint8 tensor [n, size, size, 3]."""
+        """The samples at ``indices``: uint8 [n, size, size, 3], or float32 [n, size]."""
         ...
 
 
 class _Hidden:
-    """Stands where labels would be. Any use of it raises."""
+    """Stands in for labels that do not exist. Any use of it raises."""
 
     def _touch(self, *_: object, **__: object) -> NoReturn:
-        raise HiddenLabelError("the labels of this task are hidden from the learner")
+        raise HiddenLabelError("the labels of this delivery are hidden from the learner")
 
     __getattr__ = __getitem__ = __iter__ = __len__ = __array__ = __bool__ = _touch
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _touch
@@ -48,15 +50,77 @@ class _Hidden:
         return "HIDDEN"
 
 
-HIDDEN = _Hidden()
-"""The labels of a task that is learned without them. ``labels is HIDDEN`` is the only allowed question."""
+HIDDEN: _Hidden = _Hidden()
+"""The labels of a delivery that comes without labels. The only allowed test is ``labels is HIDDEN``."""
 
 Labels = IntArray | _Hidden
-"""Labels where the protocol grants them, else ``HIDDEN``."""
+"""Class ids where a delivery has labels, else ``HIDDEN``."""
 
 
 def granted(labels: Labels) -> IntArray:
-    """The labels of a task that has them; raises where they are hidden."""
+    """The labels of a labelled delivery; raises ``HiddenLabelError`` for an unlabelled one."""
     if isinstance(labels, _Hidden):
         labels._touch()
     return labels
+
+
+@dataclass(frozen=True, eq=False)
+class Delivery:
+    """Samples that are learned in one step.
+
+    ``labels`` are the learner's class ids: 0 to known - 1 for classes it knows, and known, known + 1, … for new ones.
+    ``new`` is the number of new classes; a labelled delivery may leave it out, since it can be counted.
+    """
+
+    images: ImageSource
+    labels: Labels = HIDDEN
+    new: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Labelling:
+    """The labels a delivery is learned with: one class id per sample, and how many of the ids are new.
+
+    ``known`` classes existed before the delivery, so the new ids are ``known`` to ``known + new - 1``.
+    """
+
+    ids: IntArray
+    known: int
+    new: int
+
+    @classmethod
+    def of_groups(cls, groups: IntArray, known: int, new: int) -> Labelling:
+        """The labelling in which the groups 0 to ``new - 1`` become new classes."""
+        return cls(np.asarray(groups + known, dtype=np.int64), known, new)
+
+    @classmethod
+    def of_labels(cls, labels: IntArray, known: int, new: int | None) -> Labelling:
+        """The labelling of a labelled delivery; raises where its ids skip a number or disagree with ``new``."""
+        labels = np.asarray(labels, dtype=np.int64)
+        fresh = np.unique(labels[labels >= known])
+        count = len(fresh)
+        if len(labels) and labels.min() < 0:
+            raise WhorlError(f"class ids must not be negative, found {labels.min()}")
+        if not np.array_equal(fresh, np.arange(known, known + count)):
+            raise WhorlError(
+                f"new classes must be numbered {known}, {known + 1}, … without gaps; "
+                f"found {', '.join(map(str, fresh[:5]))}"
+            )
+        if new is not None and new != count:
+            raise WhorlError(f"the labels hold {count} new classes, but {new} were announced")
+        return cls(labels, known, count)
+
+    @property
+    def new_ids(self) -> IntArray:
+        """The ids of the new classes."""
+        return np.arange(self.known, self.known + self.new, dtype=np.int64)
+
+    @property
+    def is_new(self) -> npt.NDArray[np.bool_]:
+        """Which samples belong to new classes."""
+        return np.asarray(self.ids >= self.known)
+
+    @property
+    def known_ids(self) -> IntArray:
+        """The ids of classes that were known before and have samples in the delivery."""
+        return np.unique(self.ids[~self.is_new])

@@ -1,4 +1,4 @@
-"""EEIL's augmentation: fixed copies of every image, drawn once and made again whenever they are read."""
+"""EEIL's augmentation: a fixed set of augmented copies of every image, recomputed whenever they are read."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whorl.data.augment import Augment, brighter, centre, contrasted, moved
+from whorl.data.inputs import Inputs, brighter, centre, contrasted, moved
 from whorl.seeds import generator
 from whorl.types import ImageSource, IntArray
 
 
-def kinds(augment: Augment) -> list[tuple[int, bool, bool]]:
+def kinds(inputs: Inputs) -> list[tuple[int, bool, bool]]:
     """The copies of an image, as (colour, cropped, mirrored).
 
-    Small images come as {itself, brightness, contrast} × {itself, crop} × {itself, mirrored}: twelve copies, or six
-    where a mirrored image is another class. Photos (``resized_crop``) come as {itself, mirrored}, each with brightness
-    and contrast at even odds, and either cropped or resized. Without augmentation there is the image alone.
+    Small images: {original, brightness, contrast} × {original, crop} × {original, mirrored}, twelve copies, or six
+    where a mirror image is another class. Photos (``resized_crop``): {original, mirrored}, each with brightness and
+    contrast changed with probability 1/2, and either cropped or resized. Without augmentation: the image itself.
     """
-    if augment.view == "none":
+    if inputs.view == "none":
         return [(0, False, False)]
-    flips = (False, True) if augment.mirrors else (False,)
-    if augment.view == "resized_crop":
+    flips = (False, True) if inputs.mirrors else (False,)
+    if inputs.view == "resized_crop":
         return [(0, False, flip) for flip in flips]
     return list(itertools.product(range(3), (False, True), flips))
 
 
 class Copies:
-    """All images in one kind of copy, then all in the next."""
+    """A source with every kind of copy: all images in the first kind, then all in the second, and so on."""
 
-    def __init__(self, source: ImageSource, augment: Augment, seed: int) -> None:
-        self.source, self.size = source, augment.size
+    def __init__(self, source: ImageSource, inputs: Inputs, seed: int) -> None:
+        self.source, self.size = source, inputs.size
         self.resident = source.resident
-        self._photos = augment.view == "resized_crop"
-        self._kinds = kinds(augment)
+        self._photos = inputs.view == "resized_crop"
+        self._kinds = kinds(inputs)
         self._draws = torch.rand(len(self), 6, generator=generator(seed, "copies"))
 
     @property
@@ -66,12 +66,12 @@ class Copies:
         return moved(images, (offset * crop[:, None]).T[:, :, None], flip[:, None].bool())
 
     def _framed(self, photos: Tensor, draws: Tensor) -> Tensor:
-        """Half of the photos cropped at a random place, the others resized whole."""
+        """Crop half of the photos at a random position and resize the others."""
         out = torch.empty(len(photos), self.size, self.size, 3, dtype=torch.uint8)
         room = photos.shape[1] - self.size + 1
         for row, (photo, draw) in enumerate(zip(photos, draws, strict=True)):
             if draw[0] < 0.5:
-                # What is left of the draw that chose the crop places it.
+                # The draw that chose the crop also gives its position.
                 top, left = int(draw[0] * 2 * room), int(draw[1] * room)
                 out[row] = photo[top : top + self.size, left : left + self.size]
             else:

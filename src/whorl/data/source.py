@@ -1,4 +1,4 @@
-"""Image sources: where pixels come from, without a word about labels; and the data set that holds two of them."""
+"""Sources of samples (without labels), samples with labels, and the data set that holds a training and a test source."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from whorl.data.decode import Pixels, decode
+from whorl.data.inputs import Inputs
 from whorl.data.trouble import reason
 from whorl.errors import WhorlError
 from whorl.types import ImageSource, IntArray
@@ -23,7 +24,7 @@ from whorl.types import ImageSource, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training and test images, their labels in natural class order, and how the net is to see them."""
+    """Training and test samples, their labels in natural class order, and how a network sees them."""
 
     name: str
     train: ImageSource
@@ -32,19 +33,14 @@ class Dataset:
     test_labels: IntArray
     class_names: tuple[str, ...]
     fingerprint: str
-    """Names the content of data a user brings along; empty where the name and the options say it all."""
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    augment: str
-    """``crop_flip``, ``shift`` (no mirror) or ``resized_crop``."""
-    input_size: int
-    """The side the net sees; smaller than the side of the sources for ``resized_crop``."""
+    """Identifies the content of a user's own data; empty where the name and the options determine the content."""
+    inputs: Inputs
     skipped: tuple[str, ...] = ()
     """Broken images that were left out."""
 
 
 class ArraySource:
-    """Images that lie in memory as one uint8 tensor [n, size, size, 3]."""
+    """Images in memory, as one uint8 tensor [n, size, size, 3]."""
 
     resident = True
 
@@ -68,17 +64,49 @@ class ArraySource:
 
     def read(self, indices: IntArray) -> Tensor:
         """The images at ``indices``."""
-        return self.images.index_select(0, torch.as_tensor(indices, dtype=torch.int64, device=self.images.device))
+        return _rows(self.images, indices)
+
+
+class VectorSource:
+    """Vectors in memory, as one float32 tensor [n, size]."""
+
+    resident = True
+
+    def __init__(self, vectors: Tensor) -> None:
+        if vectors.dtype != torch.float32 or vectors.ndim != 2:
+            raise ValueError(f"expected float32 [n, size], got {vectors.dtype} {tuple(vectors.shape)}")
+        self.vectors = vectors
+
+    @property
+    def size(self) -> int:
+        """Length of the vectors."""
+        return int(self.vectors.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def read(self, indices: IntArray) -> Tensor:
+        """The vectors at ``indices``."""
+        return _rows(self.vectors, indices)
+
+
+def in_memory(samples: Tensor) -> ArraySource | VectorSource:
+    """The source for a tensor of images or vectors."""
+    return VectorSource(samples) if samples.ndim == 2 else ArraySource(samples)
+
+
+def _rows(samples: Tensor, indices: IntArray) -> Tensor:
+    return samples.index_select(0, torch.as_tensor(indices, dtype=torch.int64, device=samples.device))
 
 
 class FileSource:
-    """Images decoded from files each time they are read."""
+    """Images that are decoded from files each time they are read."""
 
     resident = False
 
     def __init__(self, root: Path, names: Sequence[str], size: int) -> None:
         # One block of bytes and an array of ends instead of a list of strings: a million names take a few tens of
-        # megabytes, and forked workers share them, since reading them changes no reference counts.
+        # megabytes, and forked workers share the block, because reading it changes no reference counts.
         encoded = [os.fsencode(name) for name in names]
         self._names = np.frombuffer(b"".join(encoded), np.uint8)
         self._ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
@@ -89,12 +117,12 @@ class FileSource:
         return len(self._ends) - 1
 
     def path(self, index: int) -> Path:
-        """Where the image at ``index`` lies."""
+        """The path of the image at ``index``."""
         name = self._names[self._ends[index] : self._ends[index + 1]].tobytes()
         return self.root / os.fsdecode(name)
 
     def read(self, indices: IntArray) -> Tensor:
-        """The images at ``indices``, decoded one after another."""
+        """Decode the images at ``indices``."""
         return stack(lambda index, size: decode(self.path(index), size), indices, self.size)
 
 
@@ -107,7 +135,7 @@ def stack(image: Callable[[int, int], Pixels], indices: IntArray, size: int) -> 
 
 
 class Subset:
-    """Some images of another source, in the order of ``indices``. A subset of a subset keeps one table only."""
+    """Some samples of another source, in the order of ``indices``. A subset of a subset keeps a single index."""
 
     def __init__(self, source: ImageSource, indices: IntArray) -> None:
         indices = np.asarray(indices, np.int64)
@@ -118,49 +146,49 @@ class Subset:
 
     @property
     def size(self) -> int:
-        """Side of the images."""
+        """Side of the images, or length of the vectors."""
         return self.source.size
 
     @property
     def resident(self) -> bool:
-        """As the source."""
+        """Whether the underlying source is in memory."""
         return self.source.resident
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def read(self, indices: IntArray) -> Tensor:
-        """The images at ``indices`` of this subset."""
+        """The samples at ``indices`` of this subset."""
         return self.source.read(self.indices[indices])
 
 
 class Concat:
-    """Several sources of one image size, one after another."""
+    """Several sources of the same sample size, one after another."""
 
     def __init__(self, sources: Sequence[ImageSource]) -> None:
         if len({source.size for source in sources}) != 1:
-            raise ValueError(f"sources of one image size are needed, got {[source.size for source in sources]}")
+            raise ValueError(f"sources must have the same size, got {[source.size for source in sources]}")
         self.sources = tuple(sources)
         self._starts = np.cumsum([0, *map(len, self.sources)])
 
     @property
     def size(self) -> int:
-        """Side of the images."""
+        """Side of the images, or length of the vectors."""
         return self.sources[0].size
 
     @property
     def resident(self) -> bool:
-        """Only if every part is."""
+        """Whether every part is in memory."""
         return all(source.resident for source in self.sources)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
     def read(self, indices: IntArray) -> Tensor:
-        """The images at ``indices``; each part is asked once."""
+        """The samples at ``indices``; each part is read once."""
         indices = np.asarray(indices, np.int64)
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
-            raise IndexError(f"image index out of range for {len(self)} images")
+            raise IndexError(f"index out of range for {len(self)} samples")
         owner = np.searchsorted(self._starts, indices, side="right") - 1
         parts = [(np.flatnonzero(owner == i), source) for i, source in enumerate(self.sources)]
         pieces = [
@@ -170,8 +198,34 @@ class Concat:
         return torch.cat(pieces).index_select(0, torch.from_numpy(order).to(pieces[0].device))
 
 
+@dataclass(frozen=True)
+class Samples:
+    """Samples and the class ids to learn them with: true labels where they were given, else pseudo labels."""
+
+    images: ImageSource
+    labels: IntArray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __add__(self, other: Samples) -> Samples:
+        if len(other) == 0:
+            return self
+        if len(self) == 0:
+            return other
+        return Samples(Concat([self.images, other.images]), np.concatenate([self.labels, other.labels]))
+
+    def __getitem__(self, indices: IntArray) -> Samples:
+        """The samples at ``indices``, in that order."""
+        return Samples(Subset(self.images, indices), self.labels[indices])
+
+    def without(self, indices: IntArray) -> Samples:
+        """All samples except those at ``indices``."""
+        return self[np.setdiff1d(np.arange(len(self)), indices)] if len(indices) else self
+
+
 class _Batches(torch.utils.data.Dataset[Tensor | str]):
-    """What a worker process holds: the source and the batches asked for."""
+    """What a worker process holds: the source and the indices of every batch."""
 
     def __init__(self, source: ImageSource, index_batches: Sequence[IntArray]) -> None:
         self.source, self.index_batches = source, index_batches
@@ -187,18 +241,18 @@ class _Batches(torch.utils.data.Dataset[Tensor | str]):
 
 
 def batches(source: ImageSource, index_batches: Sequence[IntArray], workers: int) -> Iterator[Tensor]:
-    """uint8 batches in the given order.
+    """The samples in batches, in the given order.
 
-    Read directly where the images are resident; else by ``workers`` processes that read ahead (0: in this process).
+    Samples in memory are read directly, others by ``workers`` processes that read ahead (0: in this process).
     """
     if source.resident or workers == 0:
         yield from map(source.read, index_batches)
         return
     with warnings.catch_warnings():
-        # torch warns when there are more workers than cores, which is the user's choice; Python warns of forking with
-        # threads about. Forked workers only decode, and start in milliseconds, which counts: they start every epoch.
+        # torch warns when there are more workers than cores, which is the user's choice, and Python warns about forking
+        # a process with threads. Forked workers only decode; they start in milliseconds, and they start every epoch.
         warnings.simplefilter("ignore")
-        # An interrupt that lands inside Python's own fork hooks would be lost; held back, it arrives just after.
+        # An interrupt inside Python's own fork hooks would be lost, so it is delayed until the workers have started.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             iterator = iter(
@@ -216,5 +270,5 @@ def batches(source: ImageSource, index_batches: Sequence[IntArray], workers: int
             if isinstance(batch, str):
                 raise WhorlError(batch)
             yield batch
-    except RuntimeError as error:  # torch's word for a worker that was killed, most likely for want of memory
-        raise WhorlError(f"reading images failed ({reason(error)}); try fewer --workers, or 0") from error
+    except RuntimeError as error:  # a worker was killed, most likely because memory ran out
+        raise WhorlError(f"reading images failed ({reason(error)}); set `workers` to a smaller number, or 0") from error

@@ -1,1 +1,1 @@
-"""Labels for a task: the ones granted, or pseudo labels from clusters."""
+"""Labels for a delivery: its own, or pseudo labels from clusters of features."""

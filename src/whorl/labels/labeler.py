@@ -1,69 +1,48 @@
-"""Lines 6 to 8 of Algorithm 1: what is clustered into pseudo labels, and how long they hold."""
+"""The labeler: lines 6 to 8 of Algorithm 1, from features to the labels a delivery is learned with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from whorl.cluster import Clusterer
-from whorl.config import Config
-from whorl.data.augment import Augment
-from whorl.data.stream import Task
-from whorl.labels.pixels import principal_components
+from whorl.config import PseudoConfig
+from whorl.errors import WhorlError
+from whorl.labels.extractors import Extractor, Sight
 from whorl.metrics.match import aligned
-from whorl.nets.extract import extract
-from whorl.nets.model import Model
-from whorl.runtime import Runtime
 from whorl.seeds import derive
-from whorl.types import HIDDEN, FloatArray, ImageSource, IntArray, granted
+from whorl.types import HIDDEN, Delivery, FloatArray, Labelling, granted
 
 
 @dataclass
 class Labeler:
-    """Features × clusterer × refresh: the labels that a task is learned with."""
+    """Makes the labels of a delivery: the given ones, or one new class per cluster of its features."""
 
-    config: Config
-    augment: Augment
-    runtime: Runtime
+    config: PseudoConfig
+    seed: int
+    extractor: Extractor
     clusterer: Clusterer
 
-    def labels(self, task: Task, current: Model, first: Model) -> IntArray:
-        """The task's own labels where they are granted, else clusters, offset by the classes ``current`` knows.
+    def label(self, delivery: Delivery, number: int, known: int, sight: Sight) -> Labelling:
+        """The labels of delivery ``number``, for a learner that knows ``known`` classes."""
+        if delivery.labels is not HIDDEN:
+            return Labelling.of_labels(granted(delivery.labels), known, delivery.new)
+        if delivery.new is None:
+            raise WhorlError("this delivery has no labels; state how many new classes to look for with `new`")
+        if not known:
+            raise WhorlError("the first delivery needs labels; later ones can come without")
+        features = self.extractor(delivery.images, sight)
+        groups = self.clusterer.fit_predict(features, delivery.new, derive(self.seed, "cluster", number)).labels
+        return Labelling.of_groups(groups, known, delivery.new)
 
-        ``current`` is the model after the last task and ``first`` the one after task 1, both frozen.
-        """
-        if task.labels is not HIDDEN:
-            return granted(task.labels)
-        groups = self._groups(
-            self._look(task.images, current, first), task, derive(self.config.seed, "cluster", task.index)
-        )
-        return np.asarray(groups + current.classes, dtype=np.int64)
+    def due(self, delivery: Delivery, done: int, epochs: int) -> bool:
+        """Whether to cluster again after ``done`` of the ``epochs`` epochs of the first phase (UPL-K)."""
+        every = self.config.refresh
+        return delivery.labels is HIDDEN and every > 0 and done % every == 0 and done < epochs
 
-    def due(self, task: Task, done: int, epochs: int) -> bool:
-        """Whether the labels are to be made anew after ``done`` of the first phase's epochs (UPL-K)."""
-        every = self.config.pseudo.refresh
-        return task.labels is HIDDEN and every > 0 and done % every == 0 and done < epochs
-
-    def again(self, task: Task, labels: IntArray, model: Model, done: int) -> IntArray:
-        """The labels made anew with the model as it is (frozen), under the names the config asks for (A30)."""
-        features = extract(model, task.images, self.augment, self.runtime)
-        groups = self._groups(features, task, derive(self.config.seed, "cluster", task.index, done))
-        known = model.classes - task.classes
-        if self.config.pseudo.ids == "aligned":
-            groups = aligned(groups, labels - known, task.classes)
-        return np.asarray(groups + known, dtype=np.int64)
-
-    def _groups(self, features: FloatArray, task: Task, seed: int) -> IntArray:
-        return self.clusterer.fit_predict(features, task.classes, seed).labels
-
-    def _look(self, images: ImageSource, current: Model, first: Model) -> FloatArray:
-        """What pseudo labels are made from."""
-        kind, seed = self.config.pseudo.features, self.config.seed
-        if kind == "pca":
-            return principal_components(images, self.augment, current.backbone.dim, seed)
-        if kind == "scratch":
-            net = self.config.net
-            random = Model(net.arch, net.head, net.final_relu, derive(seed, "scratch"))
-            return extract(self.runtime.place(random).frozen(), images, self.augment, self.runtime)
-        return extract(first if kind == "first" else current, images, self.augment, self.runtime)
+    def refreshed(self, labels: Labelling, features: FloatArray, number: int, done: int) -> Labelling:
+        """New labels from the current features, after ``done`` epochs (docs/protocol.md, A30)."""
+        seed = derive(self.seed, "cluster", number, done)
+        groups = self.clusterer.fit_predict(features, labels.new, seed).labels
+        if self.config.ids == "aligned":
+            groups = aligned(groups, labels.ids - labels.known, labels.new)
+        return Labelling.of_groups(groups, labels.known, labels.new)

@@ -1,7 +1,7 @@
-"""Samples that are never trained on: a few of each class are set aside, and every k-th exemplar is one of them.
+"""Held-out samples, which are never trained on: every k-th exemplar of a class is one of them.
 
-A class's exemplars keep their rank order, and a smaller memory keeps a prefix. With the held-out ones at the places
-k, 2k, …, every prefix has its share of them, and nothing has to be noted beside the memory.
+The exemplars of a class are stored in rank order, and a smaller memory keeps a prefix. With the held-out exemplars at
+ranks k, 2k, …, every prefix has its share of them, and nothing else has to be stored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from whorl.types import IntArray
 
 
 def hold_out(labels: IntArray, quota: int, every: int, seed: int) -> IntArray:
-    """Which samples to set aside, ascending: as many of each class as have a place among its ``quota`` exemplars."""
+    """The samples to hold out, in ascending order: per class as many as fit among its ``quota`` exemplars."""
     chosen = [np.empty(0, dtype=np.int64)]
     for label in np.unique(labels):
         mine = np.flatnonzero(labels == label)
@@ -23,14 +23,14 @@ def hold_out(labels: IntArray, quota: int, every: int, seed: int) -> IntArray:
 
 
 def is_held_out(ranks: IntArray, every: int) -> IntArray:
-    """The positions of the held-out exemplars among exemplars of these ranks."""
+    """The positions of held-out exemplars, given the ranks of all exemplars."""
     return np.flatnonzero((ranks + 1) % every == 0)
 
 
 def weave(trained: IntArray, held: IntArray, every: int) -> IntArray:
-    """One class's exemplars in rank order: ``trained`` ones, with the next of ``held`` at every k-th place.
+    """The exemplars of one class in rank order: ``trained`` ones, with the next of ``held`` at every k-th rank.
 
-    Ends before a place that nothing is left for.
+    Stops at the first rank for which no sample of the right kind is left.
     """
     out: list[int] = []
     ordinary, special = iter(trained.tolist()), iter(held.tolist())

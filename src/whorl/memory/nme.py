@@ -1,4 +1,4 @@
-"""Nearest mean of exemplars: iCaRL's rule, and the second opinion of every method that keeps exemplars."""
+"""Nearest-mean-of-exemplars classification (iCaRL), also scored for every other method with exemplars."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from whorl.types import FloatArray, IntArray
 
 
 def class_means(features: FloatArray, labels: IntArray, classes: int) -> FloatArray:
-    """For each class the mean of its exemplars' unit features, scaled back to length one.
+    """The mean of each class's unit-length features, scaled to length one again.
 
-    A class without exemplars gets a row of NaN and is never the nearest.
+    A class without samples has a row of NaN and is never the nearest.
     """
     unit = unit_rows(features)
     means = np.full((classes, features.shape[1]), np.nan)
@@ -23,7 +23,7 @@ def class_means(features: FloatArray, labels: IntArray, classes: int) -> FloatAr
 
 
 def nme_scores(features: FloatArray, means: FloatArray) -> FloatArray:
-    """Negative squared distances [n, classes] between unit features and the class means; higher is nearer."""
+    """Negative squared distances [n, classes] between unit features and class means."""
     # |z - mu|² = 2 - 2 z·mu for unit vectors.
     scores = 2 * unit_rows(features).astype(np.float32) @ means.T - 2
     return np.where(np.isnan(scores), -np.inf, scores).astype(np.float32)

@@ -1,9 +1,9 @@
-"""The methods. A name here is the file's name, the command line's word and the table's row."""
+"""The methods. A name is the same in the registry, in the file name and on the command line."""
 
 from __future__ import annotations
 
 from whorl import registry
-from whorl.config import Config
+from whorl.config import LearnerConfig
 from whorl.errors import WhorlError
 from whorl.methods.base import Method
 from whorl.methods.bic import Bic
@@ -24,20 +24,20 @@ GROUP = "whorl.methods"
 
 
 def method_class(name: str) -> type[Method]:
-    """The method of that name, built in or a third party's."""
+    """The class of the method called ``name``, built in or from a plug-in."""
     found = registry.find("method", name, METHODS, GROUP)
     if not (isinstance(found, type) and issubclass(found, Method)):
         raise WhorlError(f"the plug-in for method {name!r} is not a subclass of whorl.methods.base.Method")
     if found.__abstractmethods__ or getattr(found, "name", None) != name:
-        raise WhorlError(f"the plug-in for method {name!r} must have that name and a plan of its own")
+        raise WhorlError(f"the plug-in for method {name!r} must have that name and define `plan`")
     return found
 
 
-def method_of(config: Config) -> Method:
-    """The method a config asks for, with its options."""
+def method_of(config: LearnerConfig) -> Method:
+    """The method of a config, with its options."""
     return method_class(config.method.name)(**config.method.options)
 
 
 def method_names() -> list[str]:
-    """Every method there is, third parties' included."""
+    """The names of all methods, including plug-ins."""
     return registry.names(METHODS, GROUP)

@@ -1,4 +1,4 @@
-"""A method is a plan, not a loop: for a step it returns the phases that the engine then runs."""
+"""The interface of methods: for each step a method returns a plan, a list of phases that the engine trains."""
 
 from __future__ import annotations
 
@@ -7,65 +7,41 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whorl.config import Config, OptimConfig, Section, TrainConfig, Tree
-from whorl.data.augment import Augment
-from whorl.data.source import Concat, Subset
+from whorl.config import LearnerConfig, OptimConfig, Section, TrainConfig, Tree
+from whorl.data.inputs import Inputs
+from whorl.data.source import Samples
 from whorl.errors import WhorlError
 from whorl.memory.memory import Memory
 from whorl.nets.model import Model, Output
-from whorl.types import FloatArray, ImageSource, IntArray
+from whorl.types import FloatArray, ImageSource, IntArray, Labelling
 
-
-@dataclass(frozen=True)
-class Samples:
-    """Images and the labels to learn them with: true ones where they were granted, else pseudo labels."""
-
-    images: ImageSource
-    labels: IntArray
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __add__(self, other: Samples) -> Samples:
-        if len(other) == 0:
-            return self
-        if len(self) == 0:
-            return other
-        return Samples(Concat([self.images, other.images]), np.concatenate([self.labels, other.labels]))
-
-    def __getitem__(self, indices: IntArray) -> Samples:
-        """Some of the samples, in the order of ``indices``."""
-        return Samples(Subset(self.images, indices), self.labels[indices])
-
-    def without(self, indices: IntArray) -> Samples:
-        """All others."""
-        return self[np.setdiff1d(np.arange(len(self)), indices)] if len(indices) else self
+__all__ = ["Batch", "Load", "Loss", "Method", "Phase", "Samples", "Setting", "Step", "Teacher"]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a loss sees: the augmented images, their labels, and what the student made of them."""
+    """What a loss receives: the prepared inputs, their labels, and the model's output for them."""
 
     images: Tensor
     labels: Tensor
     logits: Tensor
     features: Tensor
     number: int = 0
-    """Its place in the epoch."""
+    """Position of the batch in the epoch."""
 
 
 Loss = Callable[[Batch], Tensor]
-Look = Callable[[Tensor], Output]
+Teacher = Callable[[Tensor], Output]
+"""A frozen model: prepared inputs → logits and features."""
 H = TypeVar("H", bound=nn.Module)
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of training: which samples, which loss, how long, how."""
+    """A part of a step's training: which samples, which loss, how long, and how."""
 
     name: str
     data: Samples
@@ -73,159 +49,191 @@ class Phase:
     epochs: int
     batch: int
     optim: OptimConfig
-    augment: Augment | None = None
-    """Views other than those the config asks for."""
+    inputs: Inputs | None = None
+    """Other random views than those of the config."""
     trains: Sequence[nn.Parameter] | None = None
-    """The parameters that learn, where it is not all of them."""
+    """The parameters to train; None trains all of them."""
     mode: Literal["train", "eval"] = "train"
     """``eval`` keeps batch norm at its running statistics."""
     batches: Callable[[torch.Generator], list[IntArray]] | None = None
-    """The batches of an epoch as positions in ``data``, where it is not a shuffled pass."""
+    """The batches of an epoch as positions in ``data``; None shuffles all samples."""
     noise: Callable[[int, int], float] | None = None
-    """(epoch, images in the batch) → standard deviation of noise on the gradient."""
+    """(epoch, images in the batch) → standard deviation of Gaussian noise added to the gradient."""
     after: Callable[[Batch], None] | None = None
-    """Called after each update, to bring parameters back to where they may be or to keep a running value."""
+    """Called after each update, for instance to project parameters or to update running statistics."""
     rate_key: str = "optim.lr"
-    """What sets the rate, for telling a user whose training diverged."""
+    """The config key that sets the learning rate, named in the error if training diverges."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """All that a method may see of one step of Algorithm 1."""
+    """Everything a method may use in one step of Algorithm 1."""
 
-    task: int
+    number: int
+    """Which delivery this is, counted from 1."""
     sizes: tuple[int, ...]
-    """How many classes each task brought, the new one included."""
+    """The number of new classes of each delivery, including this one."""
+    labelling: Labelling
+    """The labels of all samples of this delivery, and which of them are new classes."""
     model: Model
-    teacher: Look
-    """The model as it was before this step, frozen. In task 1, where there is none, it has no classes."""
+    teacher: Teacher
+    """The frozen model from before this step. In the initial step it has no classes."""
     new: Samples
+    """The samples of this delivery. They may include known classes."""
     exemplars: Samples
-    """The memory's images with the labels stored beside them."""
+    """The stored exemplars with their labels."""
     validation: Samples
-    """Samples of all classes that are never trained on; filled only for a method that holds some out."""
+    """Samples of all classes that are never trained on. Empty unless the method holds some out."""
     memory: Memory
     past: tuple[Samples, ...]
-    """Everything learned from so far; filled only for a method that declares ``needs_past``."""
+    """All samples learned so far. Empty unless the method declares ``needs_past``."""
     train: TrainConfig
     optim: OptimConfig
-    augment: Augment
+    inputs: Inputs
     seed: int
-    """For what a method draws itself; another one for each task."""
+    """For random numbers the method draws itself; different for each step."""
     features: Callable[[ImageSource], FloatArray]
-    """Images as the model sees them at this moment."""
-    freeze: Callable[[], Look]
-    """The model as it is at this moment, for distilling from it later in the step."""
+    """The features of samples by the model as it is now."""
+    freeze: Callable[[], Teacher]
+    """A frozen copy of the model as it is now, to distil from later in the step."""
+
+    @property
+    def initial(self) -> bool:
+        """Whether this is the first step, in which there is no teacher and no memory."""
+        return self.number == 1
 
     @property
     def known(self) -> int:
-        """m, the classes known before this step."""
-        return sum(self.sizes[:-1])
+        """m, the number of classes known before this step."""
+        return self.labelling.known
+
+    @property
+    def alpha(self) -> float:
+        """The weight of distillation in Eq. 3: the share of classes that have no samples in this delivery.
+
+        Where a delivery holds only new classes, as in the paper, this is m / (m + n).
+        """
+        total = self.known + self.labelling.new
+        return (total - self.delivered) / total
+
+    @property
+    def delivered(self) -> int:
+        """The number of classes with samples in this delivery; n of the paper, where all of them are new."""
+        return self.labelling.new + len(self.labelling.known_ids)
 
     def head(self, kind: type[H]) -> H:
-        """The model's head, which :meth:`Method.check` has made sure is of this kind."""
+        """The model's head, which :meth:`Method.check` has verified to be of this kind."""
         assert isinstance(self.model.head, kind)
         return self.model.head
 
     def phase(self, name: str, data: Samples, loss: Loss) -> Phase:
-        """A phase with the recipe's length and optimiser."""
-        epochs = self.train.first_epochs if self.task == 1 else self.train.epochs
+        """A phase with the recipe's epochs, batch size and optimiser."""
+        epochs = self.train.first_epochs if self.initial else self.train.epochs
         return Phase(name, data, loss, epochs, self.train.batch, self.optim)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a method's defaults may depend on."""
+    """The properties that a method's defaults may depend on."""
 
     recipe: str
-    data: str
-    options: Mapping[str, Any]
-    """What the user set of the method's own options, not checked yet."""
+    size: int
+    """Side of the images in pixels, or length of the vectors."""
+    photos: bool = False
+    """Whether the samples are photos; else they are small images or vectors."""
+    vectors: bool = False
+    classes: int | None = None
+    """The total number of classes to expect, if that is known."""
+    options: Mapping[str, Any] | None = None
+    """The method's options that the user has set, not validated."""
 
-    @property
-    def imagenet(self) -> bool:
-        """Whether the constants for ImageNet apply; other data get those for CIFAR."""
-        return self.data in ("imagenet", "imagenet100")
+    def option(self, name: str, default: Any) -> Any:
+        """An option of the method as the user set it, else ``default``."""
+        return (self.options or {}).get(name, default)
 
 
 @dataclass(frozen=True)
 class Load:
-    """How much a step has to learn from, as far as that is known beforehand."""
+    """The number of samples in a step, as far as it is known in advance."""
 
-    task: int
+    number: int
     known: int
-    classes: int
+    new_classes: int
     new: int
     replayed: int
-    augment: Augment
+    inputs: Inputs
 
     @property
     def balanced(self) -> int:
-        """The exemplars and as many images of each new class."""
-        return self.replayed * (self.known + self.classes) // max(self.known, 1)
+        """The number of exemplars, plus as many samples of each new class."""
+        return self.replayed * (self.known + self.new_classes) // max(self.known, 1)
 
 
-PLAIN_FIRST_TASK: Tree = {"loss": "cross-entropy"}
-"""``first_task`` of methods that begin with Eq. 2 alone, whatever they do later."""
+PLAIN_TASK1: Tree = {"loss": "cross-entropy"}
+"""``task1`` of methods that train the initial step with Eq. 2 alone."""
 
 
 class Method(Section, ABC):
-    """Subclass, give a ``name``, write ``plan``. Everything else has a default.
+    """Base class of methods. A subclass needs a ``name`` and a ``plan``; everything else has a default.
 
-    A method's own constants are its fields; ``--set method.KEY=VALUE`` changes them.
+    The constants of a method are its fields. They can be set as ``method.KEY`` in a config.
     """
 
     name: ClassVar[str]
     head: ClassVar[str] = "linear"
     heads: ClassVar[tuple[str, ...]] = ("linear", "linear-nobias", "cosine")
-    """The heads it can work with."""
+    """The heads the method can work with."""
     final_relu: ClassVar[bool] = True
     classifier: ClassVar[str] = "fc"
     needs_memory: ClassVar[bool] = True
     needs_past: ClassVar[bool] = False
     online: ClassVar[bool] = False
-    """Whether each new image is seen once only, so that later tasks have no epochs."""
+    """Whether every new sample is used once, so that steps after the initial one have no epochs to set."""
 
-    def prepare(self, step: Step) -> None:
-        """What is done to the grown model before the first phase."""
+    def prepare(self, step: Step) -> None:  # noqa: B027 - optional
+        """Change the grown model before the first phase, for instance to imprint rows of the head."""
 
     @abstractmethod
     def plan(self, step: Step) -> Iterable[Phase]:
-        """The phases of one step, in order. A generator may build a later phase from what an earlier one left."""
+        """The phases of one step, in order. A generator can build a phase from the result of an earlier one."""
 
     def settle(self, step: Step) -> dict[str, float]:
-        """What is done to the model after the last phase, before anyone uses it; returns values for the scores."""
+        """Change the model after the last phase, before it is evaluated; returns values to store with the scores."""
         return {}
 
     @property
     def hold_out_every(self) -> int:
-        """k, where every k-th exemplar of a class is kept for validation and never trained on; 0: none is."""
+        """k, to keep every k-th exemplar of a class for validation and never train on it; 0 keeps none."""
         return 0
 
     @property
-    def first_task(self) -> Tree:
-        """What of the method task 1 is trained by. Methods that return the same share a first task.
+    def task1(self) -> Tree:
+        """The settings of the method that training on task 1 depends on. Runs in which they agree share task 1.
 
-        One that writes its own says thereby that task 1 depends neither on later epochs nor on the memory's size.
+        By default these are the name and all options, and task 1 is also taken to depend on the epochs of later tasks
+        and on the size of the memory. A method that overrides this states that task 1 depends on neither.
         """
         return {"name": self.name, **self.model_dump(mode="json")}
 
     def passes(self, train: TrainConfig, load: Load) -> int:
-        """About how many images a step will push through training: what the time left is told from."""
-        return (train.first_epochs if load.task == 1 else train.epochs) * (load.new + load.replayed)
+        """An estimate of how many images a step trains on, counted once per epoch; used for the time left."""
+        return (train.first_epochs if load.number == 1 else train.epochs) * (load.new + load.replayed)
 
-    def check(self, config: Config, sizes: Sequence[int]) -> None:
-        """Raise where the config does not suit the method. ``sizes`` is empty as long as the data are not loaded."""
+    def check(self, config: LearnerConfig, sizes: Sequence[int], labelled: bool) -> None:
+        """Raise a ``WhorlError`` if the config does not suit the method.
+
+        ``sizes`` are the numbers of new classes per delivery as far as they are known, ``labelled`` is whether all
+        deliveries have labels.
+        """
         if self.needs_memory and config.memory.quota == 0:
             raise WhorlError(
-                f"{self.name} rehearses exemplars and cannot do without; set --quota to 1 or more "
-                "(finetune and lwf keep none)"
+                f"{self.name} needs exemplars; set `memory.quota` to 1 or more (finetune and lwf work without any)"
             )
         if config.net.head not in self.heads:
-            raise WhorlError(f"{self.name} works with net.head {' or '.join(self.heads)}, not {config.net.head}")
+            raise WhorlError(f"{self.name} works with `net.head` {' or '.join(self.heads)}, not {config.net.head}")
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
-        """What this method changes in a recipe."""
+        """The config values that this method changes in a recipe."""
         memory = {} if cls.needs_memory else {"memory": {"quota": 0}}
         return {"net": {"head": cls.head, "final_relu": cls.final_relu}, "classifier": cls.classifier, **memory}

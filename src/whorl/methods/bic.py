@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import Config, OptimConfig, TrainConfig, Tree, merge
+from whorl.config import LearnerConfig, OptimConfig, TrainConfig, Tree, merge
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Load, Method, Phase, Setting, Step
 from whorl.methods.losses import cross_entropy, distil
@@ -17,7 +17,7 @@ from whorl.nets.heads import CorrectedHead
 
 
 class Bic(Method):
-    """BiC: Eq. 3 with the corrected model of the last step as teacher, then the correction of this step."""
+    """BiC: Eq. 3 with the corrected previous model as teacher, then bias correction on held-out images."""
 
     name = "bic"
     head = "corrected"
@@ -25,29 +25,29 @@ class Bic(Method):
 
     temperature: float = Field(2.0, gt=0)
     every: int = Field(10, ge=2)
-    """One in so many exemplars of a class is held out: 10 is the authors' split of 9 to 1."""
+    """One in ``every`` exemplars of a class is held out; 10 is the authors' split of 9 to 1."""
     correction_epochs: int = Field(200, ge=0)
     correction_lr: float = Field(0.1, gt=0)
     penalty: float = Field(0.1, ge=0)
-    """Of gamma² / 2, in fitting the correction."""
+    """Weight of gamma² / 2 when the correction is fitted."""
 
     @property
     def hold_out_every(self) -> int:
-        """As the option says."""
+        """The option ``every``."""
         return self.every
 
     def plan(self, step: Step) -> Iterator[Phase]:
-        """Train the network, then, from task 2 on, nothing but the two scalars."""
-        if step.task == 1 and not len(step.validation):
+        """Train the network; after the initial step, also train the two scalars alone."""
+        if step.initial and not len(step.validation):
             raise WhorlError(
-                f"bic holds images out, but no class of task 1 has the {self.every} it takes to hold out one; "
-                "give more images (--per-class) or lower method.every"
+                f"bic holds out one in {self.every} images of a class, but every class has fewer; "
+                "use more images (`data.per_class`) or lower `method.every`"
             )
         yield step.phase("train", step.new + step.exemplars, distil(step, self.temperature))
-        if step.task == 1:
+        if step.initial:
             return
         if not _can_fit(step):
-            warnings.warn(f"bic: no images of old and new classes were held out for task {step.task}", stacklevel=1)
+            warnings.warn(f"bic: no images of old and new classes were held out for delivery {step.number}", stacklevel=1)
             return
         head = step.head(CorrectedHead)
 
@@ -61,14 +61,14 @@ class Bic(Method):
             self.correction_epochs,
             step.train.batch,
             self._optim(),
-            augment=step.augment.plain(),
+            inputs=step.inputs.plain(),
             trains=(head.beta, head.gamma),
             mode="eval",
             rate_key="method.correction_lr",
         )
 
     def settle(self, step: Step) -> dict[str, float]:
-        """Nothing to do; the correction is reported."""
+        """Report the correction; the model is not changed."""
         head = step.head(CorrectedHead)
         return {"beta": float(head.beta), "gamma": float(head.gamma)} if _can_fit(step) else {}
 
@@ -78,30 +78,30 @@ class Bic(Method):
 
     def passes(self, train: TrainConfig, load: Load) -> int:
         """Both phases."""
-        held = load.balanced // self.every if load.task > 1 else 0
+        held = load.balanced // self.every if load.number > 1 else 0
         return super().passes(train, load) + self.correction_epochs * held
 
-    def check(self, config: Config, sizes: Sequence[int]) -> None:
+    def check(self, config: LearnerConfig, sizes: Sequence[int], labelled: bool) -> None:
         """Each class must have an exemplar to hold out."""
-        super().check(config, sizes)
+        super().check(config, sizes, labelled)
         classes = max(sum(sizes), 1) if config.memory.policy == "total" else 1
         if config.memory.quota // classes < self.every:
             need = self.every * classes
             raise WhorlError(
-                f"bic holds out one in {self.every} exemplars of a class, and --quota {config.memory.quota} "
-                f"is too few for that; raise it to {need} or hold out more with --set method.every=2"
+                f"bic holds out one in {self.every} exemplars of a class, and `memory.quota={config.memory.quota}` "
+                f"is too few for that; raise it to {need} or hold out more with `method.every=2`"
             )
-        if config.labels == "pseudo" and config.memory.reading == "recluster":
+        if not labelled and config.memory.reading == "recluster":
             raise WhorlError(
-                "bic holds out by pseudo label, and the reading recluster stores ids of another numbering; "
-                "choose --reading aligned or reuse"
+                "bic holds out images by pseudo label, and the reading recluster stores other ids; "
+                "set `memory.reading` to aligned or reuse"
             )
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
-        """The authors' schedules; short recipes fit the scalars in a fifth of the passes."""
+        """The authors' schedules; short recipes fit the scalars in a fifth of the epochs."""
         own: Tree = {"method": {"correction_epochs": 200 if setting.recipe == "paper" else 40}}
-        if setting.recipe == "paper" and setting.imagenet:
+        if setting.recipe == "paper" and setting.photos:
             own["train"] = {"first_epochs": 100, "epochs": 100, "batch": 256}
             # 1e-4 times the ten groups of its benchmark, divided by the number of the task.
             own["optim"] = {"lr": 0.1, "milestones": [30, 60, 80, 90], "weight_decay": 1e-3, "decay_by_task": True}
@@ -112,6 +112,6 @@ class Bic(Method):
 
 
 def _can_fit(step: Step) -> bool:
-    """Whether there are held-out images of both new and old classes; very small clusters have none."""
+    """Whether images of both new and old classes were held out; very small clusters have none."""
     is_new = step.validation.labels >= step.known
     return bool(is_new.any() and not is_new.all())

@@ -1,9 +1,9 @@
-"""Fine-tuning: train on what arrives and on nothing else. The lower bound."""
+"""Fine-tuning: train on the new samples only. The lower bound."""
 
 from __future__ import annotations
 
 from whorl.config import Tree
-from whorl.methods.base import PLAIN_FIRST_TASK, Method, Phase, Step
+from whorl.methods.base import PLAIN_TASK1, Method, Phase, Step
 from whorl.methods.losses import classify
 
 
@@ -14,10 +14,10 @@ class Finetune(Method):
     needs_memory = False
 
     def plan(self, step: Step) -> list[Phase]:
-        """One phase over the new images."""
+        """One phase over the new samples."""
         return [step.phase("train", step.new, classify)]
 
     @property
-    def first_task(self) -> Tree:
-        """Nothing but Eq. 2."""
-        return PLAIN_FIRST_TASK
+    def task1(self) -> Tree:
+        """Eq. 2 alone."""
+        return PLAIN_TASK1

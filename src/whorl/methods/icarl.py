@@ -1,4 +1,4 @@
-"""iCaRL (Rebuffi et al. 2017): sigmoid outputs distilled from the last model, nearest mean of exemplars."""
+"""iCaRL (Rebuffi et al. 2017): sigmoid outputs, distillation, classification by the nearest mean of exemplars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from whorl.methods.losses import classify_and_distil, distil_sigmoids
 
 
 class Icarl(Method):
-    """iCaRL: a sigmoid for each class, distilled from the last model; the nearest mean of exemplars decides."""
+    """iCaRL: a sigmoid per class, distilled from the previous model; classification by the nearest mean of exemplars."""
 
     name = "icarl"
     classifier = "nme"
@@ -20,7 +20,7 @@ class Icarl(Method):
     loss: Literal["bce", "ce_kd"] = "bce"
     """``bce`` is the original's sigmoid loss; ``ce_kd`` is PyCIL's, Eq. 2 + Eq. 1 with weight one."""
     width: int = Field(100, ge=1)
-    """What the summed sigmoid loss is divided by: the number of classes of the benchmark."""
+    """Divisor of the summed sigmoid loss: the number of classes of the benchmark."""
     temperature: float = Field(2.0, gt=0)
     """T of Eq. 1 in ``ce_kd``."""
 
@@ -29,14 +29,14 @@ class Icarl(Method):
         if self.loss == "bce":
             loss = distil_sigmoids(step, self.width)
         else:
-            loss = classify_and_distil(step, self.temperature, weight=1.0, first=0)
+            loss = classify_and_distil(step, self.temperature, weight=1.0, start=0)
         return [step.phase("train", step.new + step.exemplars, loss)]
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
-        """The original's schedule and net for ``bce``, PyCIL's for ``ce_kd``; mirrored means but on ImageNet."""
-        own: Tree = {"memory": {"mirror": not setting.imagenet}}
-        if setting.options.get("loss", "bce") == "bce":
+        """The original schedule and network for ``bce``, PyCIL's for ``ce_kd``; mirrored means except for photos."""
+        own: Tree = {"memory": {"mirror": not setting.photos}}
+        if setting.option("loss", "bce") == "bce":
             own = merge(own, {"net": {"final_relu": False}}, sigmoid_recipe(setting))
         elif setting.recipe == "paper":
             own = merge(own, _PYCIL)
@@ -53,11 +53,11 @@ _PYCIL: Tree = {
 
 
 def sigmoid_recipe(setting: Setting) -> Tree:
-    """Constants for the sigmoid loss. Divided by ``width``, it needs a rate about twenty times that of Eq. 2."""
-    width = 1000 if setting.data == "imagenet" else 100
+    """Constants for the sigmoid loss. Divided by ``width``, it needs about twenty times the learning rate of Eq. 2."""
+    width = max(100, setting.classes or 0)
     if setting.recipe != "paper":
         return {"method": {"width": width}, "optim": {"lr": _SHORT_RATES[setting.recipe], "weight_decay": 5e-5}}
-    epochs, milestones, decay = (60, [20, 30, 40, 50], 1e-5) if setting.imagenet else (70, [49, 63], 2e-5)
+    epochs, milestones, decay = (60, [20, 30, 40, 50], 1e-5) if setting.photos else (70, [49, 63], 2e-5)
     return {
         "method": {"width": width},
         "train": {"first_epochs": epochs, "epochs": epochs, "batch": 128},

@@ -1,4 +1,4 @@
-"""ILIO, incremental learning in the online scenario (He et al. 2020): every new image arrives once, in a block."""
+"""ILIO, incremental learning in online scenario (He et al. 2020): every new image is used once, in a block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import Config, TrainConfig, Tree, merge
+from whorl.config import LearnerConfig, TrainConfig, Tree, merge
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Load, Method, Phase, Setting, Step
 from whorl.methods.losses import classify, modified_cross_distillation
@@ -20,7 +20,7 @@ from whorl.types import IntArray
 
 
 class Ilio(Method):
-    """ILIO: each new image comes once, in a block of two updates: distilled, then balanced by exemplars."""
+    """ILIO: online learning in blocks of two updates, one with distillation and one balanced by exemplars."""
 
     name = "ilio"
     head = "means"
@@ -29,16 +29,16 @@ class Ilio(Method):
 
     temperature: float = Field(2.0, gt=0)
     accommodation: float = Field(0.5, ge=0, le=1)
-    """beta: the student's share in the old logits of the modified cross-entropy."""
+    """beta: the weight of the student in the old logits of the modified cross-entropy."""
     block: int = Field(16, ge=2)
     lr: float = Field(0.01, gt=0)
-    """The constant rate of the online phase."""
+    """The constant learning rate of the online phase."""
     strict: bool = False
-    """Leave the block out of the balanced update, so that each image is in one update only."""
+    """Use each new image in one update only: the balanced update has exemplars alone."""
 
     def plan(self, step: Step) -> list[Phase]:
-        """One phase; online, it is a single pass."""
-        if step.task == 1:
+        """One phase; after the initial step it is a single pass."""
+        if step.initial:
             return [step.phase("train", step.new, classify)]
         head = step.head(MeansHead)
 
@@ -46,7 +46,7 @@ class Ilio(Method):
             if _is_block(batch):
                 teacher = step.teacher(batch.images).logits
                 return modified_cross_distillation(
-                    batch.logits, batch.labels, teacher, self.temperature, self.accommodation
+                    batch.logits, batch.labels, teacher, self.temperature, self.accommodation, step.alpha
                 )
             return classify(batch)
 
@@ -67,29 +67,29 @@ class Ilio(Method):
         ]
 
     def settle(self, step: Step) -> dict[str, float]:
-        """The class means start as those of task 1's images."""
-        if step.task == 1:
+        """After the initial step, compute the class means from its images."""
+        if step.initial:
             head = step.head(MeansHead)
             features = torch.from_numpy(step.features(step.new.images)).to(head.means)
             head.observe(features, torch.from_numpy(step.new.labels).to(features.device))
         return {}
 
     def passes(self, train: TrainConfig, load: Load) -> int:
-        """A block, and then the block with as many exemplars."""
-        return super().passes(train, load) if load.task == 1 else load.new * (2 if self.strict else 3)
+        """Each block, and then the block with as many exemplars."""
+        return super().passes(train, load) if load.number == 1 else load.new * (2 if self.strict else 3)
 
-    def check(self, config: Config, sizes: Sequence[int]) -> None:
-        """Online means once."""
-        super().check(config, sizes)
+    def check(self, config: LearnerConfig, sizes: Sequence[int], labelled: bool) -> None:
+        """The number of epochs after the initial step is fixed."""
+        super().check(config, sizes, labelled)
         if config.train.epochs != 1:
             raise WhorlError(
-                "ilio sees each new image once, so train.epochs must stay 1; "
-                "train.first_epochs is that of its first, offline task"
+                "ilio uses each new image once, so `train.epochs` must be 1; "
+                "`train.first_epochs` sets the epochs of its initial, offline step"
             )
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
-        """One epoch after task 1."""
+        """One epoch after the initial step."""
         return merge(super().defaults(setting), {"train": {"epochs": 1}})
 
 
@@ -98,9 +98,9 @@ def _is_block(batch: Batch) -> bool:
 
 
 def paired(new: int, old: int, size: int, strict: bool, draws: torch.Generator) -> list[IntArray]:
-    """Blocks of new images, each followed by the block and as many exemplars, which are taken in turn.
+    """Blocks of new images, each followed by the block with as many exemplars, which are used in turn.
 
-    Positions from ``new`` on are the exemplars. A last block of one image joins the one before.
+    Positions from ``new`` on are exemplars. A last block of one image is merged into the one before.
     """
     blocks = [part.numpy() for part in torch.split(torch.randperm(new, generator=draws), size)]
     if len(blocks) > 1 and len(blocks[-1]) == 1:

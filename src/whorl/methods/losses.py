@@ -1,4 +1,4 @@
-"""Losses as pure functions of logits, features and cosines. Sums run over classes, means over the batch."""
+"""Losses as pure functions of logits, features and cosines: summed over classes, averaged over the batch."""
 
 from __future__ import annotations
 
@@ -13,71 +13,79 @@ from whorl.methods.base import Batch, Loss, Step
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Eq. 2: the mean over the batch of -log p(label), over all classes seen."""
+    """Eq. 2: the mean of -log p(label) over the batch, with the softmax over all classes learned so far."""
     return F.cross_entropy(logits, labels)
 
 
 def distillation(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Eq. 1: cross-entropy from the teacher's softened distribution to the student's over the teacher's classes.
+    """Eq. 1: cross-entropy between the softened outputs of teacher (the target) and student on the teacher's classes.
 
-    The teacher's distribution is the target (docs/protocol.md A1) and there is no factor T² (A2).
+    There is no factor T² (docs/protocol.md, A1 and A2).
     """
     old = logits[:, : teacher.shape[1]]
     target = torch.softmax(teacher / temperature, dim=1)
     return -(target * torch.log_softmax(old / temperature, dim=1)).sum(dim=1).mean()
 
 
-def cross_distillation(logits: Tensor, labels: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Eq. 3: alpha · Eq. 1 + (1 - alpha) · Eq. 2 with alpha = m / (m + n)."""
-    alpha = teacher.shape[1] / logits.shape[1]
+def cross_distillation(logits: Tensor, labels: Tensor, teacher: Tensor, temperature: float, alpha: float) -> Tensor:
+    """Eq. 3: alpha · Eq. 1 + (1 - alpha) · Eq. 2; the paper's alpha is m / (m + n), see :attr:`Step.alpha`."""
     return alpha * distillation(logits, teacher, temperature) + (1 - alpha) * cross_entropy(logits, labels)
 
 
 def classify(batch: Batch) -> Tensor:
-    """Eq. 2 of a batch: the loss of every first task with a softmax."""
+    """Eq. 2 of a batch: the loss of every initial step with a softmax."""
     return cross_entropy(batch.logits, batch.labels)
 
 
 def distil(step: Step, temperature: float) -> Loss:
-    """Eq. 2 in task 1, Eq. 3 afterwards: the loss of ours, WA and BiC."""
+    """Eq. 2 in the initial step, Eq. 3 afterwards: the loss of ours, WA and BiC."""
 
     def loss(batch: Batch) -> Tensor:
-        return cross_distillation(batch.logits, batch.labels, step.teacher(batch.images).logits, temperature)
+        teacher = step.teacher(batch.images).logits
+        return cross_distillation(batch.logits, batch.labels, teacher, temperature, step.alpha)
 
-    return classify if step.task == 1 else loss
+    return classify if step.initial else loss
 
 
-def classify_and_distil(step: Step, temperature: float, weight: float, first: int) -> Loss:
-    """Eq. 2 over the columns from ``first`` on, plus, after task 1, ``weight`` times Eq. 1."""
+def classify_and_distil(step: Step, temperature: float, weight: float, start: int) -> Loss:
+    """Eq. 2 over the classes from ``start`` on, plus, after the initial step, ``weight`` times Eq. 1."""
 
     def loss(batch: Batch) -> Tensor:
-        own = cross_entropy(batch.logits[:, first:], batch.labels - first)
+        own = partial_cross_entropy(batch.logits, batch.labels, start)
         return own + weight * distillation(batch.logits, step.teacher(batch.images).logits, temperature)
 
-    return classify if step.task == 1 else loss
+    return classify if step.initial else loss
+
+
+def partial_cross_entropy(logits: Tensor, labels: Tensor, start: int) -> Tensor:
+    """Eq. 2 over the classes from ``start`` on. Samples of other classes do not count; without any it is 0."""
+    counted = labels >= start
+    if not counted.any():
+        return logits.sum() * 0
+    return F.cross_entropy(logits[:, start:], torch.where(counted, labels - start, -100), ignore_index=-100)
 
 
 def distil_sigmoids(step: Step, width: int) -> Loss:
-    """iCaRL's loss of a step; in task 1 there is no teacher, and all targets are one-hot."""
+    """iCaRL's loss of a step; in the initial step there is no teacher and all targets are one-hot."""
 
     def loss(batch: Batch) -> Tensor:
-        teacher = batch.logits[:, :0] if step.task == 1 else step.teacher(batch.images).logits
+        teacher = batch.logits[:, :0] if step.initial else step.teacher(batch.images).logits
         return sigmoid_distillation(batch.logits, batch.labels, teacher, width)
 
     return loss
 
 
 def headwise_distillation(logits: Tensor, teacher: Tensor, sizes: Sequence[int], temperature: float) -> Tensor:
-    """EEIL: Eq. 1 within the columns of each task's head, summed over the heads."""
+    """EEIL: Eq. 1 within the classes of each earlier delivery, summed over the deliveries."""
     ends = list(itertools.accumulate(sizes, initial=0))
-    heads = [slice(*ends[i : i + 2]) for i in range(len(sizes))]
+    heads = [slice(*ends[i : i + 2]) for i in range(len(sizes)) if sizes[i]]
     return torch.stack([distillation(logits[:, at], teacher[:, at], temperature) for at in heads]).sum()
 
 
 def sigmoid_distillation(logits: Tensor, labels: Tensor, teacher: Tensor, width: int) -> Tensor:
-    """iCaRL: sigmoid cross-entropy over all columns, summed and divided by ``width``, mean over the batch.
+    """iCaRL: sigmoid cross-entropy over all classes, summed and divided by ``width``, averaged over the batch.
 
-    The targets of old columns are the teacher's outputs for every sample, those of new columns are one-hot.
+    The targets of old classes are the teacher's outputs for every sample, those of new classes are one-hot.
     """
     target = F.one_hot(labels, logits.shape[1]).to(logits)
     target[:, : teacher.shape[1]] = torch.sigmoid(teacher)
@@ -85,14 +93,15 @@ def sigmoid_distillation(logits: Tensor, labels: Tensor, teacher: Tensor, width:
 
 
 def less_forget(features: Tensor, teacher: Tensor) -> Tensor:
-    """LUCIR: one minus the cosine between the student's and the teacher's feature of the same image."""
+    """LUCIR: one minus the cosine between the student's and the teacher's features of the same image."""
     return (1 - F.cosine_similarity(features.float(), teacher.float(), dim=1)).mean()
 
 
 def margin_ranking(cosines: Tensor, labels: Tensor, known: int, negatives: int, margin: float) -> Tensor:
-    """LUCIR: samples of old classes keep their cosine a margin above those of the nearest new classes.
+    """LUCIR: keep the cosine of old samples to their class a margin above that to the nearest new classes.
 
-    The mean over (sample, nearest new class) of max(0, margin - own cosine + theirs); 0 without old samples.
+    The mean of max(0, margin - own cosine + other cosine) over pairs of an old sample and one of its ``negatives``
+    nearest new classes; 0 without old samples.
     """
     old = (labels < known).unsqueeze(1)
     own = cosines.gather(1, labels.unsqueeze(1))
@@ -101,15 +110,14 @@ def margin_ranking(cosines: Tensor, labels: Tensor, known: int, negatives: int, 
 
 
 def accommodated(logits: Tensor, teacher: Tensor, ratio: float) -> Tensor:
-    """ILIO: old logits are ``ratio`` · student + (1 - ratio) · teacher, new ones the student's alone (A35)."""
+    """ILIO: old logits are ``ratio`` · student + (1 - ratio) · teacher, new ones the student's (docs/protocol.md, A35)."""
     m = teacher.shape[1]
     return torch.cat([ratio * logits[:, :m] + (1 - ratio) * teacher, logits[:, m:]], dim=1)
 
 
 def modified_cross_distillation(
-    logits: Tensor, labels: Tensor, teacher: Tensor, temperature: float, ratio: float
+    logits: Tensor, labels: Tensor, teacher: Tensor, temperature: float, ratio: float, alpha: float
 ) -> Tensor:
-    """ILIO: Eq. 3 with its cross-entropy taken on the accommodated logits."""
-    alpha = teacher.shape[1] / logits.shape[1]
+    """ILIO: Eq. 3 with the cross-entropy computed on the accommodated logits."""
     blended = accommodated(logits, teacher, ratio)
     return alpha * distillation(logits, teacher, temperature) + (1 - alpha) * cross_entropy(blended, labels)

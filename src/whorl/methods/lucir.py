@@ -1,4 +1,4 @@
-"""LUCIR (Hou et al. 2019): a cosine head, features held in their direction, a margin between old and new."""
+"""LUCIR (Hou et al. 2019): cosine head, less-forget constraint on features, margin between old and new classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import Config, Tree, merge
+from whorl.config import LearnerConfig, Tree, merge
 from whorl.errors import WhorlError
 from whorl.memory.nme import class_means
 from whorl.methods.base import Batch, Method, Phase, Setting, Step
@@ -27,65 +27,67 @@ class Lucir(Method):
     final_relu = False
 
     less_forget: float = Field(5.0, ge=0)
-    """The weight of less-forget before its factor sqrt(m/n); 10 for ImageNet."""
+    """Weight of the less-forget loss, before its factor sqrt(m/n); 10 for photos."""
     margin: float = Field(0.5, ge=0)
     negatives: int = Field(2, ge=1)
-    """K: how many of the nearest new classes the margin is kept to."""
+    """K: the number of nearest new classes in the margin ranking loss."""
     ranking: float = Field(1.0, ge=0)
-    """The weight of margin ranking."""
+    """Weight of the margin ranking loss."""
     imprint: bool = True
-    """Start each new row at its class's or cluster's mean."""
+    """Initialise each new row of the head with the mean feature of its class or cluster."""
 
     def prepare(self, step: Step) -> None:
-        """Imprint: each new row is its class's mean of unit features, as long as old rows are on average."""
-        if step.task == 1 or not self.imprint:
+        """Imprint: each new row is the mean unit feature of its class, scaled to the mean norm of the old rows."""
+        if step.initial or not self.imprint:
             return
         weight, known = step.head(CosineHead).weight, step.known
-        means = class_means(step.features(step.new.images), step.new.labels - known, step.sizes[-1])
+        means = class_means(step.features(step.new.images), step.new.labels, known + step.labelling.new)[known:]
         with torch.no_grad():
             weight[known:] = torch.from_numpy(means).to(weight) * weight[:known].norm(dim=1).mean()
 
     def plan(self, step: Step) -> list[Phase]:
         """One phase."""
-        if step.task == 1:
+        if step.initial:
             return [step.phase("train", step.new, classify)]
-        head, known, new = step.head(CosineHead), step.known, step.sizes[-1]
+        head, known = step.head(CosineHead), step.known
         rows = head.weight.detach()[:known].clone()
-        forget = self.less_forget * math.sqrt(known / new)
+        absent = known + step.labelling.new - step.delivered
+        forget = self.less_forget * math.sqrt(absent / step.delivered)
+        negatives = min(self.negatives, step.labelling.new)
 
         def loss(batch: Batch) -> Tensor:
             total = classify(batch) + forget * less_forget(batch.features, step.teacher(batch.images).features)
-            if self.ranking == 0:
+            if self.ranking == 0 or negatives == 0:
                 return total
             cosines = head.cosines(batch.features)
-            return total + self.ranking * margin_ranking(cosines, batch.labels, known, self.negatives, self.margin)
+            return total + self.ranking * margin_ranking(cosines, batch.labels, known, negatives, self.margin)
 
         def hold(_: Batch) -> None:
-            """Put the old rows back: neither a gradient, nor its momentum, nor decay may move them."""
+            """Undo any change of the old rows by gradient, momentum or weight decay."""
             with torch.no_grad():
                 head.weight[:known] = rows
 
         return [replace(step.phase("train", step.new + step.exemplars, loss), after=hold)]
 
-    def check(self, config: Config, sizes: Sequence[int]) -> None:
-        """K new classes must be there to choose from."""
-        super().check(config, sizes)
-        ranks = self.ranking > 0 and config.stream.tasks != 1
-        if ranks and self.negatives > config.stream.step:
+    def check(self, config: LearnerConfig, sizes: Sequence[int], labelled: bool) -> None:
+        """Every delivery with new classes must bring at least K of them."""
+        super().check(config, sizes, labelled)
+        least = min((size for size in sizes[1:] if size), default=self.negatives)
+        if self.ranking > 0 and self.negatives > least:
             raise WhorlError(
-                f"lucir ranks against the {self.negatives} nearest new classes, but a task brings "
-                f"{config.stream.step}; lower it with --set method.negatives={config.stream.step}"
+                f"lucir ranks against the {self.negatives} nearest new classes, but a delivery brings "
+                f"{least}; set `method.negatives={least}`"
             )
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
         """The authors' schedules."""
         own: Tree = {
-            "method": {"less_forget": 10.0 if setting.imagenet else 5.0},
-            "memory": {"mirror": not setting.imagenet},
+            "method": {"less_forget": 10.0 if setting.photos else 5.0},
+            "memory": {"mirror": not setting.photos},
         }
         if setting.recipe == "paper":
-            epochs, milestones, decay = (90, [30, 60], 1e-4) if setting.imagenet else (160, [80, 120], 5e-4)
+            epochs, milestones, decay = (90, [30, 60], 1e-4) if setting.photos else (160, [80, 120], 5e-4)
             own["train"] = {"first_epochs": epochs, "epochs": epochs, "batch": 128}
             own["optim"] = {"lr": 0.1, "milestones": milestones, "weight_decay": decay}
         return merge(super().defaults(setting), own)

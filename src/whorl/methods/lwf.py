@@ -1,4 +1,4 @@
-"""LwF (Li & Hoiem 2016) with one growing head: distillation alone keeps the old classes, there are no exemplars."""
+"""LwF (Li & Hoiem 2016) with one growing head: distillation without exemplars."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from whorl.methods.losses import classify_and_distil, distil, distil_sigmoids
 
 
 class Lwf(Method):
-    """LwF: the new images alone, held to what the last model sees in them; three readings of the loss."""
+    """LwF: distillation from the previous model on the new images alone; three variants of the loss."""
 
     name = "lwf"
     needs_memory = False
@@ -21,27 +21,27 @@ class Lwf(Method):
     variant: Literal["mc_bce", "local_ce", "eq3"] = "mc_bce"
     """``mc_bce`` is iCaRL's loss without exemplars (LwF.MC), ``local_ce`` PyCIL's, ``eq3`` the paper's Eq. 3."""
     width: int = Field(100, ge=1)
-    """What the summed sigmoid loss of ``mc_bce`` is divided by: the number of classes of the benchmark."""
+    """Divisor of the summed sigmoid loss of ``mc_bce``: the number of classes of the benchmark."""
     temperature: float = Field(2.0, gt=0)
     """T of Eq. 1 in ``local_ce`` and ``eq3``."""
     weight: float = Field(3.0, ge=0)
-    """Of distillation in ``local_ce``."""
+    """Weight of distillation in ``local_ce``."""
 
     def plan(self, step: Step) -> list[Phase]:
-        """One phase. In ``local_ce`` nothing pushes the old columns down: cross-entropy sees the new ones only."""
+        """One phase. In ``local_ce``, cross-entropy is computed over the new classes only."""
         if self.variant == "mc_bce":
             loss = distil_sigmoids(step, self.width)
         elif self.variant == "local_ce":
-            loss = classify_and_distil(step, self.temperature, self.weight, first=step.known)
+            loss = classify_and_distil(step, self.temperature, self.weight, start=step.known)
         else:
             loss = distil(step, self.temperature)
         return [step.phase("train", step.new, loss)]
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
-        """iCaRL's schedule for ``mc_bce``, PyCIL's for ``local_ce``, that of ours for ``eq3``."""
+        """iCaRL's schedule for ``mc_bce``, PyCIL's for ``local_ce``, the recipe's for ``eq3``."""
         own: Tree = {}
-        variant = setting.options.get("variant", "mc_bce")
+        variant = setting.option("variant", "mc_bce")
         if variant == "mc_bce":
             own = sigmoid_recipe(setting)
         elif variant == "local_ce" and setting.recipe == "paper":

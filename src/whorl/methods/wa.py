@@ -1,4 +1,4 @@
-"""WA, weight aligning (Zhao et al. 2020): the new rows of the head are scaled to the old rows' mean norm."""
+"""WA, weight aligning (Zhao et al. 2020): scale the new rows of the head to the mean norm of the old rows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import Config, Tree, merge
+from whorl.config import LearnerConfig, Tree, merge
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Method, Phase, Setting, Step
 from whorl.methods.losses import distil
 
 
 class Wa(Method):
-    """WA: Eq. 3 with the head's weights kept at zero or above; after the step, its new rows are aligned."""
+    """WA: Eq. 3 with non-negative weights in the head; after the step, the new rows are aligned."""
 
     name = "wa"
     head = "linear-nobias"
@@ -25,17 +25,17 @@ class Wa(Method):
 
     temperature: float = Field(2.0, gt=0)
     norm: Literal[1, 2] = 2
-    """The norm of a row: 2 as in most code, 1 as in the authors'."""
+    """The norm of a row: 2 as in most implementations, 1 as in the authors' code."""
     clip: bool = True
-    """Clip the head's weights to zero or above after each update."""
+    """Clip negative weights of the head to zero after each update."""
     reinit: bool = False
-    """Draw the whole head anew before each step, as the authors' code does."""
+    """Reinitialise the whole head before each step, as the authors' code does."""
     profile: Literal["practical", "full"] = "practical"
     """The schedule of ``--recipe paper`` for CIFAR: 170 epochs in batches of 128, or the authors' 250 of 32."""
 
     def prepare(self, step: Step) -> None:
-        """Draw the head anew, where that was asked for."""
-        if self.reinit and step.task > 1:
+        """Reinitialise the head, if ``reinit`` is set."""
+        if self.reinit and not step.initial:
             step.model.reset_head()
 
     def plan(self, step: Step) -> list[Phase]:
@@ -50,8 +50,8 @@ class Wa(Method):
         return [replace(phase, after=non_negative) if self.clip else phase]
 
     def settle(self, step: Step) -> dict[str, float]:
-        """Align; a bias, where there is one, stays as it is."""
-        if step.task == 1:
+        """Align the new rows; a bias is not changed."""
+        if step.initial or not step.labelling.new:
             return {}
         weight = step.model.head.weight
         gamma = alignment(weight, step.known, self.norm)
@@ -59,25 +59,27 @@ class Wa(Method):
             weight[step.known :] *= gamma
         return {"gamma": gamma}
 
-    def check(self, config: Config, sizes: Sequence[int]) -> None:
-        """A row's length says how large its logits are only where neither weights nor features are negative."""
-        super().check(config, sizes)
+    def check(self, config: LearnerConfig, sizes: Sequence[int], labelled: bool) -> None:
+        """The norm of a row reflects the size of its logits only if weights and features are non-negative."""
+        super().check(config, sizes, labelled)
         if self.clip and not config.net.final_relu:
             raise WhorlError(
-                "wa keeps weights at zero or above and needs features that are too; "
-                "leave net.final_relu=true, or set method.clip=false as well"
+                "wa clips negative weights and needs non-negative features; "
+                "set `net.final_relu=true`, or `method.clip=false` as well"
             )
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
-        """The authors' schedule for ImageNet and in ``full``, a shorter one else."""
+        """The authors' schedule for photos and in ``full``, else a shorter one. Vectors may be negative: no clipping."""
         own: Tree = {}
-        if setting.recipe == "paper" and setting.imagenet:
+        if setting.recipe == "paper" and setting.photos:
             own = _schedule(100, 256, [30, 60, 80, 90], 1e-4, by_task=True)
-        elif setting.recipe == "paper" and setting.options.get("profile") == "full":
+        elif setting.recipe == "paper" and setting.option("profile", None) == "full":
             own = _schedule(250, 32, [100, 150, 200], 1e-4, by_task=True)
         elif setting.recipe == "paper":
             own = _schedule(170, 128, [60, 100, 140], 2e-4, by_task=False)
+        if setting.vectors:
+            own = merge(own, {"method": {"clip": False}, "net": {"final_relu": False}})
         return merge(super().defaults(setting), own)
 
 

@@ -1,1 +1,1 @@
-"""Networks: backbones, growing heads, and the model that joins them."""
+"""Networks: backbones, heads that grow, and the model that joins them."""

@@ -1,28 +1,58 @@
-"""Looking at images: features from a frozen model, in the fixed view."""
+"""Feature extraction: the features of a frozen model in the fixed view."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import nn
 
-from whorl.data.augment import Augment
+from whorl.data.inputs import Inputs
 from whorl.data.source import batches
 from whorl.nets.model import Model
+from whorl.nets.resnet import fold
 from whorl.runtime import Runtime
 from whorl.types import FloatArray, ImageSource
 
 BATCH = 100
-"""Measured: smaller ones wait more between layers, larger ones leave the cache."""
+"""Fastest of those measured: smaller batches wait more between layers, larger ones leave the cache."""
 
 
-def extract(model: Model, images: ImageSource, augment: Augment, runtime: Runtime, mirror: bool = False) -> FloatArray:
-    """The features [n, d] of all images, or their mirror images, by a model that :meth:`Model.frozen` has made."""
+def extract(
+    backbone: nn.Module, dim: int, images: ImageSource, inputs: Inputs, runtime: Runtime, mirror: bool = False
+) -> FloatArray:
+    """The features [n, dim] of all samples, or of their mirror images, by a frozen backbone."""
     n = len(images)
     plan = [np.arange(i, min(i + BATCH, n)) for i in range(0, n, BATCH)]
-    out = np.empty((n, model.backbone.dim), dtype=np.float32)
+    out = np.empty((n, dim), dtype=np.float32)
     with torch.inference_mode(), runtime.autocast():
         for index, batch in zip(plan, batches(images, plan, runtime.workers), strict=True):
-            seen = augment.look(batch.to(runtime.device))
-            x = runtime.inputs(seen.flip(3) if mirror else seen)
-            out[index] = model.backbone(x).float().cpu().numpy()
+            seen = inputs.fixed(batch.to(runtime.device))
+            x = runtime.inputs(inputs.mirrored(seen) if mirror else seen)
+            out[index] = backbone(x).float().cpu().numpy()
     return out
+
+
+class Features:
+    """Features of a model in training, computed once per source for as long as the backbone does not change.
+
+    Labels, imprinting, exemplar selection and class means all ask for the features of the same samples. Each set is
+    extracted once per state of the backbone; any change of its parameters or buffers discards what was computed.
+    """
+
+    def __init__(self, model: Model, inputs: Inputs, runtime: Runtime) -> None:
+        self._model, self._inputs, self._runtime = model, inputs, runtime
+        self._state: tuple[tuple[int, int], ...] = ()
+        self._frozen: nn.Module | None = None
+        self._known: dict[tuple[int, bool], tuple[ImageSource, FloatArray]] = {}
+
+    def __call__(self, images: ImageSource, mirror: bool = False) -> FloatArray:
+        """The features [n, dim] of ``images``, or of their mirror images."""
+        # In-place changes, such as those of an optimiser, raise a tensor's version counter.
+        state = tuple((t.data_ptr(), t._version) for t in self._model.backbone.state_dict(keep_vars=True).values())
+        if self._frozen is None or state != self._state:
+            self._state, self._frozen, self._known = state, fold(self._model.backbone), {}
+        key = id(images), mirror
+        if key not in self._known:
+            found = extract(self._frozen, self._model.dim, images, self._inputs, self._runtime, mirror)
+            self._known[key] = images, found
+        return self._known[key][1]

@@ -1,4 +1,4 @@
-"""Classifiers that grow. A head is exactly as wide as the classes seen, so no unseen column can compete."""
+"""Heads that grow: one output per class learned so far, so that no unseen class can compete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _extend(old: Tensor, new: Tensor) -> nn.Parameter:
 
 
 class LinearHead(nn.Module):
-    """``W f + b``; without bias for WA."""
+    """A linear layer, ``W f + b``, or ``W f`` without bias."""
 
     def __init__(self, dim: int, bias: bool = True) -> None:
         super().__init__()
@@ -28,20 +28,20 @@ class LinearHead(nn.Module):
         self.bias = nn.Parameter(torch.empty(0)) if bias else None
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits of the classes seen so far."""
+        """Logits of the classes learned so far."""
         return F.linear(features, self.weight, self.bias)
 
-    def reset(self, first: int, generator: torch.Generator) -> None:
-        """Draw the rows from ``first`` on anew, in place."""
+    def reset(self, start: int, generator: torch.Generator) -> None:
+        """Draw the rows from ``start`` on again, in place."""
         fresh = LinearHead(self.weight.shape[1], self.bias is not None)
         fresh.grow(len(self.weight), generator)
         with torch.no_grad():
-            self.weight[first:] = fresh.weight[first:]
+            self.weight[start:] = fresh.weight[start:]
             if self.bias is not None and fresh.bias is not None:
-                self.bias[first:] = fresh.bias[first:]
+                self.bias[start:] = fresh.bias[start:]
 
     def grow(self, n: int, generator: torch.Generator) -> None:
-        """Add ``n`` classes; the logits of the old ones do not change."""
+        """Add ``n`` classes; the logits of existing classes do not change."""
         dim = self.weight.shape[1]
         self.weight = _extend(self.weight, _rows(n, dim, generator))
         if self.bias is not None:
@@ -49,10 +49,10 @@ class LinearHead(nn.Module):
 
 
 class CorrectedHead(LinearHead):
-    """``W f + b``, then ``beta · o + gamma`` on the newest classes' logits (BiC).
+    """A linear layer whose logits of the newest classes are corrected as ``beta · o + gamma`` (BiC).
 
-    Growing sets the correction back to none, so a network is trained without it. The two scalars learn only in a
-    phase that names them.
+    Growing resets the correction, so a network is trained without it. The two scalars are trained only in a phase
+    that names them.
     """
 
     newest: Tensor
@@ -64,12 +64,12 @@ class CorrectedHead(LinearHead):
         self.register_buffer("newest", torch.empty(0, dtype=torch.bool))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits of the classes seen so far, the newest corrected."""
+        """Logits of the classes learned so far, those of the newest classes corrected."""
         logits = super().forward(features)
         return torch.where(self.newest, self.beta * logits + self.gamma, logits)
 
     def grow(self, n: int, generator: torch.Generator) -> None:
-        """Add ``n`` classes, which become the newest, with no correction."""
+        """Add ``n`` classes, which become the newest, and reset the correction."""
         super().grow(n, generator)
         self.newest = torch.arange(len(self.weight), device=self.newest.device) >= len(self.weight) - n
         with torch.no_grad():
@@ -78,7 +78,7 @@ class CorrectedHead(LinearHead):
 
 
 class MeansHead(LinearHead):
-    """``W f + b``, and beside it the running mean of each class's features at length one (ILIO)."""
+    """A linear layer that also keeps the running mean of each class's unit-length features (ILIO)."""
 
     means: Tensor
     counts: Tensor
@@ -89,13 +89,13 @@ class MeansHead(LinearHead):
         self.register_buffer("counts", torch.empty(0))
 
     def grow(self, n: int, generator: torch.Generator) -> None:
-        """Add ``n`` classes, of which nothing has been seen."""
+        """Add ``n`` classes with no observations."""
         super().grow(n, generator)
         self.means = torch.cat([self.means, self.means.new_zeros(n, self.means.shape[1])])
         self.counts = torch.cat([self.counts, self.counts.new_zeros(n)])
 
     def observe(self, features: Tensor, labels: Tensor) -> None:
-        """``mean ← (count · mean + f) / (count + 1)`` for each feature f."""
+        """Update the means: ``mean ← (count · mean + f) / (count + 1)`` for each feature f."""
         unit = F.normalize(features.to(self.means), dim=1)
         seen = torch.bincount(labels, minlength=len(self.counts)).to(self.counts)
         total = (self.counts[:, None] * self.means).index_add_(0, labels, unit)
@@ -104,7 +104,7 @@ class MeansHead(LinearHead):
 
 
 class CosineHead(nn.Module):
-    """``eta · cos(f, w)`` with one learned scale for all classes, no bias (LUCIR)."""
+    """Scaled cosines, ``eta · cos(f, w)``, with one learned scale for all classes and no bias (LUCIR)."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -112,20 +112,20 @@ class CosineHead(nn.Module):
         self.eta = nn.Parameter(torch.ones(()))
 
     def cosines(self, features: Tensor) -> Tensor:
-        """The cosines before scaling."""
+        """The cosines without the scale."""
         return F.normalize(features, dim=1) @ F.normalize(self.weight, dim=1).T
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits of the classes seen so far."""
+        """Logits of the classes learned so far."""
         return self.eta * self.cosines(features)
 
-    def reset(self, first: int, generator: torch.Generator) -> None:
-        """Draw the rows from ``first`` on anew, in place."""
+    def reset(self, start: int, generator: torch.Generator) -> None:
+        """Draw the rows from ``start`` on again, in place."""
         with torch.no_grad():
-            self.weight[first:] = _rows(len(self.weight) - first, self.weight.shape[1], generator)
+            self.weight[start:] = _rows(len(self.weight) - start, self.weight.shape[1], generator)
 
     def grow(self, n: int, generator: torch.Generator) -> None:
-        """Add ``n`` classes; the logits of the old ones do not change."""
+        """Add ``n`` classes; the logits of existing classes do not change."""
         self.weight = _extend(self.weight, _rows(n, self.weight.shape[1], generator))
 
 

@@ -1,4 +1,4 @@
-"""The model: a backbone, a head, and the normalisation that turns stored bytes into inputs."""
+"""The model: a backbone and a head that grows."""
 
 from __future__ import annotations
 
@@ -7,67 +7,77 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from whorl.errors import WhorlError
-from whorl.nets.heads import HEADS, Head
-from whorl.nets.resnet import BACKBONES, fold, initialise
+from whorl.nets.backbone import Backbone, checked
+from whorl.nets.heads import Head
+from whorl.nets.resnet import fold
 from whorl.seeds import generator
 
 
 @dataclass
 class Output:
-    """What one forward pass gives: logits over the classes seen, and the pooled features below them."""
+    """The result of a forward pass: logits of the classes learned so far, and the features below them."""
 
     logits: Tensor
     features: Tensor
 
 
 class Model(nn.Module):
-    """Backbone and growing head; made anew from the seed, it always starts with the same weights."""
+    """A backbone and a head. New rows of the head are drawn from ``seed``; the backbone is used as it is."""
 
-    def __init__(self, arch: str, head: str, final_relu: bool, seed: int) -> None:
+    backbone: nn.Module
+
+    def __init__(self, backbone: Backbone, head: Head, seed: int) -> None:
         super().__init__()
+        module = checked(backbone)
+        assert isinstance(module, nn.Module)
+        self.backbone = module
+        self.dim = module.dim
+        self.head: Head = head
         self.seed = seed
-        self.backbone = BACKBONES[arch](final_relu)
-        initialise(self.backbone, generator(seed, "init", "backbone"))
-        self.head: Head = HEADS[head](self.backbone.dim)
 
     @property
     def classes(self) -> int:
-        """How many classes the head knows."""
+        """The number of classes of the head."""
         return len(self.head.weight)
 
     def forward(self, x: Tensor) -> Output:
-        """Logits and features of normalised images."""
+        """Logits and features of prepared inputs."""
         features = self.backbone(x)
         return Output(self.head(features), features)
 
     def grow(self, n: int) -> None:
-        """Add ``n`` classes; the logits of the old ones do not change, but for a correction, which ends here."""
+        """Add ``n`` classes. The logits of existing classes do not change, except that BiC's correction is reset."""
         self.head.grow(n, generator(self.seed, "init", "head", self.classes))
 
-    def reset_head(self, first: int = 0, draw: int = 0) -> None:
-        """Draw the rows of the head anew, from row ``first`` on; another ``draw`` gives other rows."""
-        self.head.reset(first, generator(self.seed, "init", "head anew", self.classes, draw))
+    def reset_head(self, start: int = 0, draw: int = 0) -> None:
+        """Draw the rows of the head again, from row ``start`` on; another ``draw`` gives other rows."""
+        self.head.reset(start, generator(self.seed, "init", "head anew", self.classes, draw))
 
     def frozen(self) -> Model:
-        """A copy for looking only (teacher, extraction, evaluation): eval mode, no gradient, batch norm folded in."""
+        """A copy for inference: eval mode, no gradient, batch norm folded into the convolutions."""
         return fold(self)
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Load weights saved earlier, growing the head to their width first."""
+        """Load stored weights, after growing the head to their number of classes."""
+        if "head.weight" not in state:
+            raise _does_not_fit("head.weight is missing")
         self.grow(len(state["head.weight"]) - self.classes)
         self.load(state)
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Load weights saved earlier by a model of this width."""
+        """Load stored weights of a model with the same number of classes."""
         try:
             self.load_state_dict(state)
         except RuntimeError as error:
-            reason = str(error).splitlines()[-1].strip()
-            raise WhorlError(
-                f"the stored model does not fit this config ({reason}); start over with --fresh, or remove the folder"
-            ) from None
+            raise _does_not_fit(str(error).splitlines()[-1].strip()) from None
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """A copy of the model's tensors, which further training does not change."""
+    """A copy of the model's tensors on the CPU, which further training does not change."""
     return {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}
+
+
+def _does_not_fit(reason: str) -> WhorlError:
+    return WhorlError(
+        f"the stored model does not fit this config ({reason}); start over with `fresh`, or remove the folder"
+    )

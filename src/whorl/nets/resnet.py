@@ -1,9 +1,9 @@
-"""Backbones: images [n, 3, s, s] to one pooled feature vector each."""
+"""Residual networks: images [n, 3, s, s] to one pooled feature vector per image."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
@@ -15,7 +15,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class ConvNorm(nn.Module):
-    """A convolution without bias and its batch norm, which :func:`fold` can merge."""
+    """A convolution without bias, followed by batch norm. :func:`fold` merges the two."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class ConvNorm(nn.Module):
 
 
 class PadShortcut(nn.Module):
-    """Option A of He et al.: subsample and fill the missing channels with zeros; no parameters."""
+    """Option A of He et al. (2016): subsample and pad the missing channels with zeros; no parameters."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -53,15 +53,15 @@ class BasicBlock(nn.Module):
         self.relu = relu
 
     def forward(self, x: Tensor) -> Tensor:
-        """The residual sum."""
-        # In place where the overwritten value is not needed for the gradient: less memory, the same bits.
+        """Add the residual to the shortcut."""
+        # In place where the overwritten value is not needed for the gradient: less memory, the same result.
         out: Tensor = self.second(F.relu(self.first(x), inplace=True))
         out = out.add_(self.shortcut(x))
         return F.relu(out, inplace=True) if self.relu else out
 
 
 class ResNet(nn.Module):
-    """A stem, stages of basic blocks, and a global average pool. ``dim`` is the width of the feature."""
+    """A stem, stages of basic blocks, and global average pooling. ``dim`` is the number of features."""
 
     def __init__(
         self, stem: nn.Module, inputs: int, widths: Sequence[int], depth: int, project: bool, relu: bool
@@ -82,9 +82,17 @@ class ResNet(nn.Module):
         self.blocks = nn.Sequential(*blocks)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The pooled feature."""
+        """The pooled features [n, dim]."""
         out: Tensor = self.blocks(self.stem(x))
         return out.mean((2, 3))
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Initialise the weights: convolutions He-normal by fan-out, batch norm with weight 1 and bias 0."""
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+            elif isinstance(module, nn.BatchNorm2d):
+                module.reset_parameters()
 
 
 def _stem(width: int, imagenet: bool = False) -> nn.Sequential:
@@ -109,27 +117,12 @@ def resnet18_small(final_relu: bool = True) -> ResNet:
 
 
 def tiny(final_relu: bool = True) -> ResNet:
-    """One block a stage for 8×8 to 16×16 images, 32 features: trains in seconds."""
+    """Two stages of one block each, for images of 8 to 16 pixels: 32 features, trains in seconds."""
     return ResNet(_stem(16), 16, (16, 32), 1, project=False, relu=final_relu)
 
 
-BACKBONES: dict[str, Callable[[bool], ResNet]] = {
-    "resnet32": resnet32,
-    "resnet18": resnet18,
-    "resnet18-small": resnet18_small,
-    "tiny": tiny,
-}
-
-
-def initialise(net: nn.Module, generator: torch.Generator) -> None:
-    """He-normal fan-out convolutions; batch norm at weight 1 and bias 0, which is its default."""
-    for module in net.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
-
-
 def fold(net: M) -> M:
-    """A frozen copy in which every batch norm is merged into its convolution: same output, less work."""
+    """A frozen copy with every batch norm merged into its convolution: same output, less computation."""
     folded = copy.deepcopy(net).eval().requires_grad_(False)
     for module in folded.modules():
         if isinstance(module, ConvNorm):

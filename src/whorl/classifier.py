@@ -1,0 +1,64 @@
+"""The classifier: an immutable snapshot of a learner, for evaluation, prediction and export."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from whorl.data.inputs import Inputs
+from whorl.memory.nme import nme_scores
+from whorl.nets.extract import extract
+from whorl.nets.heads import MeansHead
+from whorl.nets.model import Model
+from whorl.runtime import Runtime
+from whorl.types import FloatArray, ImageSource, IntArray
+
+Name = str | int
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """A frozen network with its input preparation, class means and class names."""
+
+    net: Model
+    """Frozen: eval mode, no gradient, batch norm folded."""
+    inputs: Inputs
+    means: FloatArray | None
+    """The mean feature of each class's exemplars, at length one; None without exemplars."""
+    names: tuple[Name, ...]
+    """The name of each class, by id."""
+    rule: str
+    """The classifier whose answers count: ``fc`` or ``nme``."""
+    runtime: Runtime
+
+    def features(self, images: ImageSource) -> FloatArray:
+        """The features [n, dim] of the samples."""
+        return extract(self.net.backbone, self.net.dim, images, self.inputs, self.runtime)
+
+    def scores(self, images: ImageSource) -> dict[str, FloatArray]:
+        """Scores [n, classes] by every classifier that is available; the highest score wins.
+
+        ``fc`` are the logits of the head, ``nme`` is the nearness to the means of the exemplars, and ``ncm`` the
+        nearness to the running class means, for heads that keep them.
+        """
+        features, head = self.features(images), self.net.head
+        with torch.inference_mode():
+            logits = head(torch.from_numpy(features).to(self.runtime.device)).float().cpu().numpy()
+        found = {"fc": logits}
+        if self.means is not None:
+            found["nme"] = nme_scores(features, self.means)
+        if isinstance(head, MeansHead):
+            found["ncm"] = nme_scores(features, F.normalize(head.means, dim=1).cpu().numpy())
+        return found
+
+    def predict(self, images: ImageSource) -> IntArray:
+        """The class id of each sample."""
+        return np.asarray(self.scores(images)[self.rule].argmax(axis=1), dtype=np.int64)
+
+    def probabilities(self, images: ImageSource) -> FloatArray:
+        """The softmax of the scores [n, classes]. Not calibrated."""
+        scores = torch.from_numpy(self.scores(images)[self.rule])
+        return torch.softmax(scores.double(), dim=1).float().numpy()

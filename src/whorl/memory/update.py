@@ -1,0 +1,102 @@
+"""Updating the memory after a step: exemplars of new classes, and better exemplars of known ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whorl.memory.holdout import is_held_out, weave
+from whorl.memory.memory import Memory
+from whorl.memory.select import Selection, exemplars
+from whorl.seeds import derive
+from whorl.types import FloatArray, ImageSource, IntArray, Labelling
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a delivery offers to the memory."""
+
+    number: int
+    """The number of the delivery, counted from 1."""
+    images: ImageSource
+    labels: Labelling
+    held: IntArray
+    """The samples that were held out for validation."""
+    hold_out_every: int
+    """One in this many exemplars is a held-out sample; 0 means none."""
+    features: Callable[[ImageSource], FloatArray]
+    """The features of samples by the model after the step."""
+
+
+@dataclass(frozen=True)
+class _Addition:
+    """Exemplars to store: samples, labels, delivery numbers, features."""
+
+    images: Tensor
+    labels: IntArray
+    tasks: IntArray
+    features: FloatArray
+
+
+def updated(memory: Memory, update: Update, how: Selection) -> tuple[Memory, FloatArray]:
+    """The memory after a delivery, and the features of its exemplars by the model after the step.
+
+    New classes get exemplars by Algorithm 2. For known classes with samples in the delivery, exemplars are selected
+    among the stored ones and the new samples together.
+    """
+    old = update.features(memory.source) if len(memory) else np.empty((0, 0), dtype=np.float32)
+    if how.quota == 0 or not len(update.labels.ids):
+        return memory, old
+    additions = [_improved(memory, old, update, how, int(label)) for label in update.labels.known_ids]
+    if update.labels.new:
+        additions.append(_of_new_classes(update, how))
+    labels = np.concatenate([one.labels for one in additions])
+    images, tasks = torch.cat([one.images for one in additions]), np.concatenate([one.tasks for one in additions])
+    found = np.concatenate([one.features for one in additions])
+    after, origin = memory.replaced(images, labels, tasks)
+    return after, np.concatenate([old, found])[origin] if len(memory) else found[origin]
+
+
+def _of_new_classes(update: Update, how: Selection) -> _Addition:
+    labels, features = update.labels, update.features(update.images)
+    trained = np.setdiff1d(np.flatnonzero(labels.is_new), update.held)
+    offered = Labelling(labels.ids[trained], labels.known, labels.new)
+    chosen, ids = exemplars(features[trained], offered, how)
+    indices = trained[chosen]
+    if update.hold_out_every:
+        held = update.held
+        both = [weave(indices[ids == j], held[labels.ids[held] == j], update.hold_out_every) for j in labels.new_ids]
+        indices, ids = np.concatenate(both), np.repeat(labels.new_ids, [len(one) for one in both])
+    return _Addition(
+        update.images.read(indices).cpu(), ids.astype(np.int64), np.full(len(ids), update.number), features[indices]
+    )
+
+
+def _improved(memory: Memory, old: FloatArray, update: Update, how: Selection, label: int) -> _Addition:
+    """The best exemplars of a known class among the stored ones and the delivery's samples.
+
+    Samples that were held out before, or are now, stay held out: none of them is ever trained on.
+    """
+    stored, mine = np.flatnonzero(memory.labels == label), np.flatnonzero(update.labels.ids == label)
+    images = torch.cat([memory.images[torch.from_numpy(stored)], update.images.read(mine).cpu()]) if len(stored) else (
+        update.images.read(mine).cpu()
+    )
+    seen = update.features(update.images)[mine]
+    features = np.concatenate([old[stored], seen]) if len(stored) else seen
+    tasks = np.concatenate([memory.tasks[stored], np.full(len(mine), update.number)])
+    held = np.isin(mine, update.held)
+    if update.hold_out_every:
+        before = np.isin(np.arange(len(stored)), is_held_out(memory.ranks[stored], update.hold_out_every))
+        held = np.concatenate([before, held])
+    else:
+        held = np.zeros(len(features), dtype=np.bool_)
+    pool = np.flatnonzero(~held)
+    ranked = pool[how.selector(features[pool], how.quota, derive(how.seed, "improve", label), None)]
+    if update.hold_out_every:
+        ranked = weave(ranked, np.flatnonzero(held), update.hold_out_every)
+    chosen = torch.from_numpy(ranked)
+    return _Addition(images[chosen], np.full(len(ranked), label), tasks[ranked], features[ranked])

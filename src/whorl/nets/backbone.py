@@ -1,0 +1,93 @@
+"""Backbones: what a network must provide to be one, and the registry of those that whorl can build by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from whorl import registry
+from whorl.data.inputs import Inputs
+from whorl.errors import WhorlError
+from whorl.nets.resnet import resnet18, resnet18_small, resnet32, tiny
+from whorl.nets.vectors import Identity, Mlp
+from whorl.seeds import generator
+
+
+@runtime_checkable
+class Backbone(Protocol):
+    """A module that turns prepared inputs into features [n, dim].
+
+    A backbone must be a ``torch.nn.Module``. It may also have
+
+    * ``inputs``, an :class:`~whorl.data.inputs.Inputs`: the input preparation it was trained with, used instead of
+      the data's own;
+    * ``draw(generator)``: initialise the weights from a seeded generator. Without it, the weights stay as they are,
+      which is what a pretrained backbone wants.
+    """
+
+    dim: int
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """The features of prepared inputs."""
+        ...
+
+
+Factory = Callable[[Inputs, bool], Backbone]
+"""(inputs, final_relu) → a backbone for these inputs; ``final_relu`` is whether its features pass a last ReLU."""
+
+BACKBONES: dict[str, Factory] = {
+    "resnet32": lambda inputs, final_relu: resnet32(final_relu),
+    "resnet18": lambda inputs, final_relu: resnet18(final_relu),
+    "resnet18-small": lambda inputs, final_relu: resnet18_small(final_relu),
+    "tiny": lambda inputs, final_relu: tiny(final_relu),
+    "identity": lambda inputs, final_relu: Identity(inputs.size),
+    "mlp": lambda inputs, final_relu: Mlp(inputs.size, final_relu),
+}
+GROUP = "whorl.nets"
+"""The entry point group of third-party backbones."""
+FOR_VECTORS = ("identity", "mlp")
+FOR_IMAGES = ("resnet32", "resnet18", "resnet18-small", "tiny")
+
+
+def find(name: str) -> Factory:
+    """The factory of the backbone called ``name``."""
+    return registry.find("network", name, BACKBONES, GROUP)
+
+
+def build(name: str, inputs: Inputs, final_relu: bool, seed: int | None) -> Backbone:
+    """A backbone by name. Its weights are drawn from ``seed``; with None they are left for a checkpoint to fill."""
+    suits = FOR_VECTORS if inputs.kind == "vectors" else FOR_IMAGES
+    if name in BACKBONES and name not in suits:
+        raise WhorlError(f"network {name!r} does not take {inputs.kind}; set `net.arch` to {' or '.join(suits)}")
+    made = checked(find(name)(inputs, final_relu))
+    if seed is not None:
+        draw(made, generator(seed, "init", "backbone"))
+    return made
+
+
+def draw(backbone: Backbone, draws: torch.Generator) -> None:
+    """Initialise a backbone that can be initialised; a pretrained one is left as it is."""
+    initialise: Callable[[torch.Generator], None] | None = getattr(backbone, "draw", None)
+    if initialise is not None:
+        initialise(draws)
+
+
+def checked(backbone: object) -> Backbone:
+    """The backbone, or an error that says what it lacks."""
+    if not isinstance(backbone, nn.Module):
+        raise WhorlError(f"a backbone must be a torch.nn.Module, not {type(backbone).__name__}")
+    if not isinstance(getattr(backbone, "dim", None), int):
+        raise WhorlError(
+            f"the backbone {type(backbone).__name__} needs an integer attribute `dim`, the number of its features"
+        )
+    found: Backbone = backbone  # type: ignore[assignment]
+    return found
+
+
+def inputs_of(backbone: Backbone, data: Inputs) -> Inputs:
+    """The input preparation a backbone brings along, else that of the data."""
+    own = getattr(backbone, "inputs", None)
+    return own if isinstance(own, Inputs) else data
