@@ -8,8 +8,8 @@ WHORL_WATCH=FOLDER  The process keeps FOLDER/alive-PID locked. The lock is relea
 WHORL_HALT=WHAT N   The process stops at event N, leaves the file FOLDER/halted-PID, and continues when FOLDER/open
                     exists. WHAT is ``update`` (after N updates of an optimiser) or ``rename`` (before file N is moved
                     into place below the current folder).
-WHORL_PACE=PACE     ``slow``: every update of an optimiser takes ten times as long. ``fast``: training costs next to
-                    nothing and learns nothing. `make test-pace` runs the tests that start processes at both paces.
+WHORL_PACE=PACE     ``slow``: training takes ten times as long. ``fast``: training computes next to nothing and learns
+                    nothing. `make test-pace` runs the tests that start processes at both paces.
 """
 
 from __future__ import annotations
@@ -61,12 +61,20 @@ class Slow:
 
 
 def train_for_free() -> None:
-    """Replace convolutions by slices of their input, and compute no gradients and no updates."""
+    """Replace convolutions by slices of their input, skip other layers, gradients and updates, and do not sync files.
+
+    Runs are as deterministic as before and can be resumed, but their scores mean nothing.
+    """
     import torch
 
     def convolve(module: torch.nn.Conv2d, images: torch.Tensor) -> torch.Tensor:
         rows, columns = module.stride
-        return images[:, :1, ::rows, ::columns].expand(-1, module.out_channels, -1, -1)
+        if module.in_channels == module.out_channels and (rows, columns) == (1, 1):
+            return images
+        return images[:, :1, ::rows, ::columns].repeat(1, module.out_channels, 1, 1)
+
+    def unchanged(_: torch.nn.Module, images: torch.Tensor) -> torch.Tensor:
+        return images
 
     def zero_grad(optimiser: torch.optim.Optimizer, set_to_none: bool = True) -> None:
         for group in optimiser.param_groups:
@@ -75,12 +83,19 @@ def train_for_free() -> None:
                     parameter.grad = torch.zeros_like(parameter)
 
     def step(optimiser: torch.optim.Optimizer) -> None:
-        """Change no weight."""
+        for group in optimiser.param_groups:
+            if group["lr"] > 1e6:  # training must still diverge where a test wants it to
+                for parameter in group["params"]:
+                    parameter.fill_(float("nan"))
 
     torch.set_grad_enabled(False)
-    torch.nn.Conv2d.forward = convolve  # type: ignore[method-assign]
+    torch.nn.Conv2d.forward = convolve  # type: ignore[assignment, method-assign]
+    torch.nn.BatchNorm2d.forward = unchanged  # type: ignore[assignment, method-assign]
+    torch.nn.ReLU.forward = unchanged  # type: ignore[assignment, method-assign]
+    torch.nn.functional.relu = lambda images, inplace=False: images  # type: ignore[assignment]
+    os.fsync = lambda fd: None
     torch.Tensor.backward = lambda *_, **__: None  # type: ignore[method-assign]
-    torch.optim.Optimizer.zero_grad = zero_grad  # type: ignore[method-assign]
+    torch.optim.Optimizer.zero_grad = zero_grad  # type: ignore[assignment, method-assign]
     torch.optim.SGD.step = step  # type: ignore[assignment, method-assign]
 
 
@@ -102,7 +117,7 @@ class AfterTorch:
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         if name != "torch":
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.util.find_spec("torch")
         if spec is not None and spec.loader is not None:
             execute: Callable[[Any], None] = spec.loader.exec_module
@@ -122,4 +137,4 @@ if FOLDER:
 if EVENT == "rename":
     sys.addaudithook(Halt().audit)
 if PACE or EVENT == "update":
-    sys.meta_path.insert(0, AfterTorch())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, AfterTorch())
