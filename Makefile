@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow test-pace lint bench clean
 
 demo: $(READY)
 	$(BIN)/whorl demo
@@ -14,6 +14,13 @@ test: lint
 
 test-slow: $(DEV)
 	$(BIN)/pytest -m slow -q
+
+# The tests that start processes, with trainings ten times slower and many times faster (tests/child/sitecustomize.py).
+# Sleeping costs no processor time, so the slow ones share the cores.
+PROCESSES := tests/cli tests/runs/test_grid.py tests/data/test_source.py
+test-pace: $(DEV)
+	PYTHONPATH=$(CURDIR)/tests/child WHORL_PACE=slow $(BIN)/pytest -m "not slow" -q -n 4 $(PROCESSES)
+	PYTHONPATH=$(CURDIR)/tests/child WHORL_PACE=fast $(BIN)/pytest -m "not slow" -q -n auto $(PROCESSES)
 
 lint: $(DEV)
 	$(BIN)/ruff check src tests benchmarks

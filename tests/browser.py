@@ -1,4 +1,4 @@
-"""Pages as Debian's Chromium shows them."""
+"""Opens pages in Debian's Chromium."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ FLAGS = (
 )
 Look = tuple[int, Literal["light", "dark"]]
 LOOKS: list[Look] = [(390, "light"), (390, "dark"), (1280, "light"), (1280, "dark")]
-"""A phone and a desk, by day and by night."""
+"""A phone and a desktop, each in the light and the dark color scheme."""
 
 
 @contextmanager
 def opened(file: Path, looks: list[Look]) -> Iterator[list[Any]]:
-    """The page in a tab for each look; what it complains of, or asks the network for, fails in the end."""
+    """The page in one tab per look. Fails at the end if the page logged an error or asked for anything online."""
     from playwright.sync_api import sync_playwright
 
     troubles: list[str] = []
     requests: list[str] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS.split())
+        # A timeout of 0 means none: a busy machine may take any time to start the browser or to load a page.
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS.split(), timeout=0)
         tabs = []
         for width, scheme in looks:
             tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+            tab.set_default_timeout(0)
             tab.on("console", lambda message: troubles.append(message.text))
             tab.on("pageerror", lambda error: troubles.append(str(error)))
             tab.on("requestfailed", lambda request: troubles.append(request.url))

@@ -1,16 +1,20 @@
-"""Shared by all tests: small data, small configs, and where the real data lie."""
+"""Fixtures for all tests: small data, seeded draws, and processes that end with the test."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 import torch
 
+from terminal import Process, Watch
 from whorl.data import DataOptions, load
 from whorl.data.source import Dataset
 
-# The nets of the tests are so small that a second thread only costs, and two test processes share the cores.
+# The nets of the tests are so small that a second thread only slows them down, and several test processes share the
+# cores.
 torch.set_num_threads(1)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -18,10 +22,36 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture(scope="session")
 def small_data() -> Dataset:
-    """Six learnable classes of 8×8 images, 20 for training each."""
+    """Six classes of 8×8 images that can be learned, with 20 training images per class."""
     return load("synthetic", None, DataOptions(resize=8, per_class=20, classes=6))
 
 
 @pytest.fixture
 def draws() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+class Start(Protocol):
+    def __call__(self, *words: str, cwd: Path, halt: str | None = None) -> Process: ...
+
+
+@pytest.fixture
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Starts commands that run beside the test. After the test, none of their processes is left."""
+    started: list[Process] = []
+
+    def call(*words: str, cwd: Path, halt: str | None = None) -> Process:
+        started.append(Process(words, cwd, tmp_path_factory.mktemp("process"), halt))
+        return started[-1]
+
+    yield call
+    for process in started:
+        process.end()
+
+
+@pytest.fixture
+def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
+    """Follows processes that the tested code starts. After the test, none of them is left."""
+    made = Watch(tmp_path_factory.mktemp("watch"))
+    yield made
+    made.end()

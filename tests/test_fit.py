@@ -1,10 +1,12 @@
-"""The loop against one written by hand, and the precision and layout switches."""
+"""The training loop against one written by hand, and precision, layout, compilation and threads."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -12,16 +14,21 @@ import pytest
 import torch
 import torch.nn.functional as F
 from scipy.stats import kstest
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils import parameters_to_vector
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import checks
 from whorl.config import OptimConfig
 from whorl.data.augment import Augment
-from whorl.data.source import ArraySource
+from whorl.data.source import ArraySource, Dataset
 from whorl.errors import WhorlError
+from whorl.experiment import run
 from whorl.fit import Epoch, fit
 from whorl.methods.base import Batch, Phase, Samples
 from whorl.methods.losses import cross_entropy
+from whorl.nets.extract import extract
 from whorl.nets.heads import CorrectedHead
 from whorl.nets.model import Model, weights
 from whorl.reporter import Silent
@@ -52,7 +59,7 @@ def train(what: Phase, runtime: Runtime | None = None) -> tuple[Model, list[Epoc
 
 
 def test_against_a_loop_by_hand() -> None:
-    """SGD with Nesterov momentum and decay written out; the last batch, a single image, is left out."""
+    """SGD with Nesterov momentum and weight decay written out. The last batch, a single image, is skipped."""
     what = phase()
     ours, epochs = train(what)
     net = model().train()
@@ -77,7 +84,7 @@ def test_against_a_loop_by_hand() -> None:
     assert [epoch.images for epoch in epochs] == [32, 32]
 
 
-def test_every_image_is_used_once_an_epoch() -> None:
+def test_every_image_is_used_once_per_epoch() -> None:
     seen: list[int] = []
     base = phase(n=40, epochs=1)
     images = torch.zeros(40, 8, 8, 3, dtype=torch.uint8)
@@ -97,34 +104,78 @@ def test_batches_may_be_larger_than_the_data() -> None:
     assert epochs[0].images == 5
 
 
-@pytest.mark.parametrize(
-    ("runtime", "tolerance"),
-    [(Runtime(channels_last=True), 1e-4), (Runtime(precision="bf16"), 0.1)],
-    ids=["channels-last", "bf16"],
-)
-def test_layout_and_precision_change_little(runtime: Runtime, tolerance: float) -> None:
+def test_channels_last_changes_only_rounding() -> None:
     _, plain = train(phase(epochs=1))
-    _, other = train(phase(epochs=1), runtime)
-    assert other[0].loss == pytest.approx(plain[0].loss, rel=tolerance)
+    _, other = train(phase(epochs=1), Runtime(channels_last=True))
+    assert other[0].loss == pytest.approx(plain[0].loss, rel=1e-4)
 
 
-def test_bf16_keeps_float32_weights() -> None:
-    net, _ = train(phase(epochs=1), Runtime(precision="bf16"))
-    assert all(p.dtype == torch.float32 for p in net.parameters())
+@contextmanager
+def convolutions() -> Iterator[list[Tensor]]:
+    """The outputs of all convolutions that are computed meanwhile."""
+    found: list[Tensor] = []
+
+    def note(module: nn.Module, inputs: object, output: Tensor) -> None:
+        if isinstance(module, nn.Conv2d):
+            found.append(output.detach())
+
+    hook = register_module_forward_hook(note)
+    try:
+        yield found
+    finally:
+        hook.remove()
 
 
-def test_compile_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Model] = []
+@pytest.mark.parametrize(("precision", "expected"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
+def test_the_network_computes_in_the_precision_asked_for(precision: str, expected: torch.dtype) -> None:
+    """In training and when features are extracted; weights, momenta and features are float32 in either case."""
+    logits: list[Tensor] = []
 
-    def compiled(module: Model) -> Model:
-        asked.append(module)
-        return module
+    def loss(batch: Batch) -> Tensor:
+        logits.append(batch.logits)
+        return cross_entropy(batch.logits, batch.labels)
 
-    monkeypatch.setattr(torch, "compile", compiled)
-    train(phase(epochs=1), Runtime(compile=True))
-    assert len(asked) == 1
-    train(phase(epochs=1), Runtime())
-    assert len(asked) == 1
+    runtime = Runtime(precision=precision)
+    what = replace(phase(epochs=1), loss=loss)
+    with convolutions() as outputs:
+        net, epochs = train(what, runtime)
+    assert len(outputs) >= 2 * len(logits) == 4
+    assert {tensor.dtype for tensor in (*outputs, *logits)} == {expected}
+    assert {p.dtype for p in net.parameters()} == {torch.float32}
+    assert len(epochs[0].momenta) == len(list(net.parameters()))
+    assert {momentum.dtype for momentum in epochs[0].momenta.values()} == {torch.float32}
+    with convolutions() as outputs:
+        features = extract(net.frozen(), what.data.images, AUGMENT, runtime)
+    assert {tensor.dtype for tensor in outputs} == {expected}
+    assert features.dtype == np.float32
+
+
+def test_bf16_changes_the_loss_a_little() -> None:
+    _, plain = train(phase(epochs=1))
+    _, other = train(phase(epochs=1), Runtime(precision="bf16", channels_last=False))
+    assert 1e-6 < abs(other[0].loss / plain[0].loss - 1) < 0.02
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_training_calls_the_compiled_network(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each of the four batches, if compilation was asked for; the weights are the same as without it."""
+    given: list[nn.Module] = []
+    calls: list[int] = []
+
+    def compile_(module: nn.Module) -> Callable[[Tensor], object]:
+        given.append(module)
+
+        def call(images: Tensor) -> object:
+            calls.append(len(images))
+            return module(images)
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    net, _ = train(phase(), Runtime(compile=compiled, channels_last=False))
+    assert given == ([net] if compiled else [])
+    assert calls == ([16] * 4 if compiled else [])
+    assert checks.same(weights(net), weights(train(phase())[0]))
 
 
 def test_devices() -> None:
@@ -133,11 +184,32 @@ def test_devices() -> None:
         find_device("tpu")
 
 
-def test_the_tiny_net_runs_in_one_thread() -> None:
+@pytest.fixture
+def two_threads() -> Iterator[None]:
     before = torch.get_num_threads()
-    with threads_for("tiny"):
-        assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == before
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize(("arch", "threads"), [("tiny", 1), ("resnet32", 2)])
+def test_only_the_tiny_net_is_limited_to_one_thread(
+    arch: str, threads: int, small_data: Dataset, tmp_path: Path
+) -> None:
+    """In every update of a run; the number of threads before the run is restored after it."""
+    with threads_for(arch):
+        assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == 2
+    seen: list[int] = []
+    hook = register_optimizer_step_pre_hook(lambda *_: seen.append(torch.get_num_threads()))
+    try:
+        run(checks.small_config(net__arch=arch, stream__tasks=1), small_data, tmp_path)
+    finally:
+        hook.remove()
+    assert len(seen) >= 4
+    assert set(seen) == {threads}
+    assert torch.get_num_threads() == 2
 
 
 def test_seeds_are_a_function_of_their_purpose() -> None:
@@ -155,10 +227,10 @@ def test_seeds_are_a_function_of_their_purpose() -> None:
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_only_the_named_parameters_learn(finished: bool) -> None:
-    """The others get no gradient, do not decay, and may learn again as soon as the phase is over or given up."""
+    """The others get no gradient and do not decay. They can learn again when the phase has ended or was interrupted."""
     net = model()
     before = weights(net)
-    frozen = next(net.backbone.parameters()).requires_grad_(False)  # was not learning to begin with
+    frozen = next(net.backbone.parameters()).requires_grad_(False)  # frozen before the phase began
     states: list[set[str]] = []
 
     def loss(batch: Batch) -> torch.Tensor:
@@ -175,7 +247,7 @@ def test_only_the_named_parameters_learn(finished: bool) -> None:
     else:
         assert not next(net.backbone.blocks.parameters()).requires_grad
         assert isinstance(epochs, Generator)
-        epochs.close()  # as after an interrupt
+        epochs.close()  # as an interrupt does
     assert states == [learning] * (6 if finished else 4)
     assert all(p.grad is None for name, p in net.named_parameters() if name not in learning)
     assert {name for name, value in weights(net).items() if not torch.equal(value, before[name])} == learning
@@ -183,8 +255,8 @@ def test_only_the_named_parameters_learn(finished: bool) -> None:
     assert all(p.requires_grad for p in net.parameters() if p is not frozen)
 
 
-def test_named_parameters_learn_though_they_usually_do_not() -> None:
-    """The scalars of a corrected head: switched on for the phase, and off again when it is over."""
+def test_a_phase_can_train_parameters_that_are_usually_frozen() -> None:
+    """The scalars of a corrected head learn during the phase and are frozen again after it."""
     net = Model("tiny", "corrected", True, 0)
     net.grow(3)
     head = net.head
@@ -198,7 +270,7 @@ def test_named_parameters_learn_though_they_usually_do_not() -> None:
 
 @pytest.mark.parametrize("mode", ["train", "eval"])
 def test_eval_mode_keeps_the_running_statistics(mode: Literal["train", "eval"]) -> None:
-    """And uses them: what the loss sees is what the model gives in eval mode. Weights learn in either mode."""
+    """Eval mode also uses them: the loss sees the outputs of the model in eval mode. Weights learn in either mode."""
     net = model()
     before = weights(net)
     agreed: list[bool] = []
@@ -219,8 +291,8 @@ def test_eval_mode_keeps_the_running_statistics(mode: Literal["train", "eval"]) 
     assert not torch.equal(before["head.weight"], after["head.weight"])
 
 
-def test_batches_of_ones_own() -> None:
-    """The phase's plan is followed as it stands, drawn anew for each epoch, and the batch knows its place."""
+def test_a_phase_can_choose_its_batches() -> None:
+    """The phase draws its batches for each epoch. They are used in that order, and each batch has its number."""
     plans: list[list[list[int]]] = []
     seen: list[tuple[int, list[int]]] = []
     base = phase(n=12, epochs=2)
@@ -245,7 +317,7 @@ def test_batches_of_ones_own() -> None:
 
 
 def test_gradient_noise() -> None:
-    """Where the loss has no slope and the rate is one, what each epoch changes is its noise, of the size asked for."""
+    """With zero gradients and a learning rate of 1, each epoch changes the weights by the noise alone."""
     asked: list[tuple[int, int]] = []
 
     def deviation(epoch: int, images: int) -> float:
@@ -261,13 +333,13 @@ def test_gradient_noise() -> None:
     assert asked == [(0, 33), (1, 33)]
     first, second = ((states[i + 1] - states[i]).numpy() / (0.05 / (1 + i)) for i in range(2))
     for found in (first, second):
-        assert kstest(found, "norm").pvalue > 1e-3  # of every parameter: none is left out, none has more
+        assert kstest(found, "norm").pvalue > 1e-3  # over all parameters: none is left out, none gets more
         assert found.std() == pytest.approx(1, abs=4 / np.sqrt(2 * len(found)))
-    assert abs(np.corrcoef(first, second)[0, 1]) < 4 / np.sqrt(len(first))  # drawn anew
+    assert abs(np.corrcoef(first, second)[0, 1]) < 4 / np.sqrt(len(first))  # independent draws
 
 
 def test_noise_is_drawn_from_the_seed_alone() -> None:
-    """The same bits again and when resumed; and of the size nothing, it changes nothing else that is drawn."""
+    """A repeated and a resumed training give the same bits. Noise of size 0 changes no other random draw."""
     quiet = replace(phase(epochs=2), augment=replace(AUGMENT, view="crop_flip"))
     what = replace(quiet, noise=lambda epoch, images: 0.01)
     (one, halts), (two, _) = train(what), train(what)
@@ -282,8 +354,8 @@ def test_noise_is_drawn_from_the_seed_alone() -> None:
     assert not checks.same(weights(one), weights(silent))
 
 
-def test_after_is_called_behind_each_update() -> None:
-    """With the batch of the update; what it does to a parameter stays, also for the momentum of others."""
+def test_after_is_called_after_each_update() -> None:
+    """It gets the batch of the update, and what it does to a parameter stays."""
     base = phase(epochs=1)
     told: list[tuple[int, float]] = []
     losses: list[Batch] = []
@@ -306,8 +378,8 @@ def test_after_is_called_behind_each_update() -> None:
     assert torch.equal(net.head.weight, start)
 
 
-def test_a_phase_may_bring_its_own_views() -> None:
-    """Those take the place of the learner's."""
+def test_a_phase_can_have_its_own_views() -> None:
+    """They replace the learner's views."""
     base = phase(n=40, epochs=1)
     own = Augment("none", 8, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
     lowest: list[float] = []
@@ -324,7 +396,7 @@ def test_a_phase_may_bring_its_own_views() -> None:
 
 
 def test_a_single_image_is_enough_where_batch_norm_does_not_learn() -> None:
-    """In eval mode the last batch of one image counts, and so does a set of one; in train mode neither can."""
+    """Eval mode accepts a last batch, or a whole data set, of one image. Train mode accepts neither."""
     assert [epoch.images for epoch in train(replace(phase(), mode="eval"))[1]] == [33, 33]
     assert [epoch.images for epoch in train(phase())[1]] == [32, 32]
     assert train(replace(phase(n=1, epochs=1), mode="eval"))[1][0].images == 1
@@ -334,7 +406,7 @@ def test_a_single_image_is_enough_where_batch_norm_does_not_learn() -> None:
 
 @pytest.mark.parametrize("key", ["optim.lr", "method.balanced_lr"])
 def test_divergence_names_the_rate(key: str) -> None:
-    """The option that set it, and a quarter of what it was."""
+    """The error names the option that sets the rate, and proposes a quarter of the value."""
     what = replace(phase(epochs=1), rate_key=key, loss=lambda batch: batch.logits.sum() * float("nan"))
     with pytest.raises(WhorlError, match=f"in phase 'test', epoch 1: .* --set {key}=0.0125"):
         train(what)

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line in a separate process: output, signals, kills, and wrong input."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ import pytest
 from PIL import Image
 
 import checks
-from terminal import start, wait_for, whorl
+from conftest import Start
+from terminal import whorl
 
 SMALL = [
     "run", "--data", "synthetic", "--classes", "6", "--per-class", "20", "--resize", "8", "--step", "2",
@@ -69,16 +69,15 @@ def test_given_labels_and_no_memory_are_null(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_killed_at_any_moment_and_run_again(tmp_path: Path) -> None:
-    """SIGKILL at moments spread over the run, over and over on one folder; the result is that of one quiet run."""
-    long = [*SMALL, "--epochs", "30", "--json"]
+def test_killed_at_any_moment_and_run_again(start: Start, tmp_path: Path) -> None:
+    """SIGKILL at points spread over the run, again and again on one folder; the result is that of one quiet run."""
+    long = [*SMALL, "--epochs", "30", "--set", "train.batch=16", "--json"]
     whole = json.loads(whorl(*long, "--out", "whole", cwd=tmp_path).stdout)
-    for wait in (0.05, 0.4, 0.15, 0.9, 0.3, 0.6):
-        process = start(*long, "--out", "killed", cwd=tmp_path)
-        wait_for(process, "epoch")
-        time.sleep(wait)
-        process.kill()
-        process.communicate()
+    # Each process counts from its own start. All together they train at most 68 of the 90 epochs, so none finishes.
+    for halt in ("rename 1", "update 1", "update 20", "rename 9", "update 47", "rename 30"):
+        process = start(*long, "--out", "killed", cwd=tmp_path, halt=halt)
+        process.until_halted()
+        assert process.send(signal.SIGKILL) == -signal.SIGKILL
     again = json.loads(whorl(*long, "--out", "killed", cwd=tmp_path).stdout)
     assert without_times({**again, "run": ""}) == without_times({**whole, "run": ""})
     assert checks.same(checks.stored(tmp_path / whole["run"]), checks.stored(tmp_path / again["run"]))
@@ -88,7 +87,7 @@ def test_killed_at_any_moment_and_run_again(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images in ImageNet's layout, which are decoded on demand by worker processes."""
+    """Images in ImageNet's layout, which worker processes decode on demand."""
     root = tmp_path_factory.mktemp("inet")
     rng = np.random.default_rng(0)
     for part, count in (("train", 24), ("val", 4)):
@@ -101,35 +100,29 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_stopped_while_workers_decode(how: signal.Signals, folders: Path, tmp_path: Path) -> None:
-    """The workers outlive a kill for a moment; they must not keep the lock, and an interrupt must not get lost."""
-    words = f"run --data imagenet --data-dir {folders} --resize 16 --net tiny --step 2 --epochs 300 --workers 2"
-    process = start(*words.split(), cwd=tmp_path)
-    wait_for(process, "epoch")
-    process.send_signal(how)
-    assert process.wait(timeout=60) == (-9 if how == signal.SIGKILL else 130)
-    with process, start(*words.split(), cwd=tmp_path) as again:
-        wait_for(again, "epoch")
-        again.kill()
+def test_stopped_while_workers_decode(how: signal.Signals, folders: Path, start: Start, tmp_path: Path) -> None:
+    """Workers outlive a kill for a moment: they must not keep the lock. An interrupt must not get lost."""
+    words = f"run --data imagenet --data-dir {folders} --resize 16 --net tiny --step 2 --epochs 300 --workers 2".split()
+    words += ["--set", "train.batch=8"]
+    process = start(*words, cwd=tmp_path, halt="update 2")
+    process.until_halted()
+    assert process.send(how) == (-9 if how == signal.SIGKILL else 130)
+    start(*words, cwd=tmp_path, halt="update 2").until_halted()  # it trains, so it has the lock
 
 
-def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
-    process = start(*SMALL, "--epochs", "200", cwd=tmp_path)
-    wait_for(process, "epoch")
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert re.search(r"whorl: stopped; to go on: whorl run --data synthetic .*--epochs 200", err)
-    assert "Traceback" not in err
+def test_interrupt_says_how_to_go_on(start: Start, tmp_path: Path) -> None:
+    process = start(*SMALL, "--epochs", "200", cwd=tmp_path, halt="update 5")
+    process.until_halted()
+    assert process.send(signal.SIGINT) == 130
+    assert re.search(r"whorl: stopped; to go on: whorl run --data synthetic .*--epochs 200", process.stderr)
+    assert "Traceback" not in process.stderr
 
 
-def test_two_processes_on_one_run(tmp_path: Path) -> None:
-    process = start(*SMALL, "--epochs", "400", cwd=tmp_path)
-    wait_for(process, "epoch")
-    second = whorl(*SMALL, "--epochs", "400", cwd=tmp_path, code=2)
+def test_two_processes_on_one_run(start: Start, tmp_path: Path) -> None:
+    process = start(*SMALL, cwd=tmp_path, halt="update 1")
+    process.until_halted()
+    second = whorl(*SMALL, cwd=tmp_path, code=2)
     assert f"another process (process {process.pid}) is working on" in second.stderr
-    process.kill()
-    process.communicate()
 
 
 def test_list_and_show(tmp_path: Path) -> None:

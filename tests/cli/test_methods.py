@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from test_cli import SMALL
 
-from terminal import ENV, whorl
+from terminal import ENV, python_path, whorl
 from whorl.cli import main
 from whorl.methods import METHODS
 
@@ -44,7 +44,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = {"replay": "Replay", "broken": "Missing", "loss": "cross_entropy", "wrong": "Replay", "abstract": "Method"}
     lines = [f"{name} = stranger:{thing}\n" for name, thing in points.items()]
     (about / "entry_points.txt").write_text("".join(["[whorl.methods]\n", *lines]))
-    monkeypatch.setitem(ENV, "PYTHONPATH", str(site))
+    monkeypatch.setitem(ENV, "PYTHONPATH", python_path(site))
 
 
 def test_every_method_is_listed(tmp_path: Path) -> None:

@@ -1,17 +1,16 @@
-"""``whorl reproduce`` as a researcher meets it: the whole paper in small, kills, interrupts, wrong words."""
+"""``whorl reproduce``: the whole paper in small, kills, interrupts, and wrong input."""
 
 from __future__ import annotations
 
 import json
 import re
 import signal
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from terminal import start, whorl
+from conftest import Start
+from terminal import whorl
 from whorl.cli import main
 from whorl.runs.store import stored
 
@@ -20,6 +19,7 @@ LONG = [
     "reproduce", "he2021", "--data", "digits", "--table", "2", "--step", "10", "--seeds", "1", "--per-class", "40",
     "--jobs", "2", "--set", "train.first_epochs=4", "--set", "train.epochs=16",
 ]  # fmt: skip
+"""Seven runs of 48 to 52 epochs. Each moves a file into place per epoch and about four per task."""
 
 
 def test_the_whole_paper_in_small(tmp_path: Path) -> None:
@@ -48,20 +48,15 @@ def test_the_whole_paper_in_small(tmp_path: Path) -> None:
     assert "100 runs finished, 0 to do" in again.stdout
 
 
-def test_killed_in_the_middle_and_started_again(tmp_path: Path) -> None:
-    process = start(*LONG, cwd=tmp_path)
-    assert process.stderr is not None
-    ended = list(_until(process.stderr, "[2/7]"))
-    process.kill()
-    process.communicate()
-    finished = {run.path.name: _stamps(run.path) for run, scores in stored(tmp_path / "runs")[0] if scores["finished"]}
-    assert len(finished) >= 2, ended
-    for _ in range(50):  # the workers notice by themselves that nobody gives orders any more
-        again = whorl(*LONG, cwd=tmp_path, code=None)
-        if "another process" not in again.stderr:
-            break
-        time.sleep(0.2)
-    assert again.returncode == 0, again.stderr
+def test_killed_in_the_middle_and_started_again(start: Start, tmp_path: Path) -> None:
+    process = start(*LONG, cwd=tmp_path, halt="rename 150")  # a worker is in its third run, and other runs are open
+    process.until_halted()
+    process.send(signal.SIGKILL)
+    process.watch.wait()  # the workers notice that their parent is gone and end
+    before = stored(tmp_path / "runs")[0]
+    finished = {run.path.name: _stamps(run.path) for run, scores in before if scores["finished"]}
+    assert 2 <= len(finished) < 7
+    again = whorl(*LONG, cwd=tmp_path)
     assert "finished  7 of 7 runs" in again.stdout
     assert {name: _stamps(tmp_path / "runs" / name) for name in finished} == finished
     for run, scores in stored(tmp_path / "runs")[0]:
@@ -69,27 +64,16 @@ def test_killed_in_the_middle_and_started_again(tmp_path: Path) -> None:
         epochs = [(record["task"], record["epoch"]) for record in run.log()]
         assert len(epochs) == len(set(epochs))
         assert epochs == [(t, e) for t in (1, 2, 3, 4) for e in range(1, (4 if t == 1 else 16) + 1) if (t, e) in epochs]
-    assert sum(any(record["task"] == 1 for record in run.log()) for run, _ in stored(tmp_path / "runs")[0]) <= 2
+    assert sum(any(record["task"] == 1 for record in run.log()) for run, _ in stored(tmp_path / "runs")[0]) == 1
 
 
-def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
-    process = start(*LONG, cwd=tmp_path)
-    assert process.stderr is not None
-    list(_until(process.stderr, "[1/7]"))
-    process.send_signal(signal.SIGINT)
-    _, rest = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert f"to go on: whorl {' '.join(LONG)}" in rest
-    assert "Traceback" not in rest
+def test_ctrl_c_stops_cleanly(start: Start, tmp_path: Path) -> None:
+    process = start(*LONG, cwd=tmp_path, halt="rename 100")
+    process.until_halted()
+    assert process.send(signal.SIGINT) == 130
+    assert f"to go on: whorl {' '.join(LONG)}" in process.stderr
+    assert "Traceback" not in process.stderr
     assert "finished  7 of 7 runs" in whorl(*LONG, cwd=tmp_path).stdout
-
-
-def _until(lines: Any, text: str) -> Any:
-    for line in lines:
-        yield line
-        if text in line:
-            return
-    raise AssertionError(f"{text!r} never came")
 
 
 def _stamps(path: Path) -> dict[str, int]:

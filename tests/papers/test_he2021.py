@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 import statistics
-import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -608,14 +607,9 @@ def test_errors_name_what_there_is(ask: Any, line: str) -> None:
     assert str(error.value) == line
 
 
-def test_papers_are_packaged_and_quick_to_load() -> None:
+def test_papers_are_packaged() -> None:
     folder = Path(papers.__file__).parent
     assert papers.names() == sorted(file.stem for file in folder.glob("*.toml")) == ["he2021"]
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     assert "papers/*.toml" in project["tool"]["setuptools"]["package-data"]["whorl"]
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        assert papers.load("he2021") == PAPER
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.1
+    assert papers.load("he2021") == PAPER

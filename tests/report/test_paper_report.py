@@ -225,5 +225,5 @@ def test_a_browser_sorts_follows_links_and_needs_nothing(made: tuple[Report, Pat
         target = str(link.get_attribute("href"))
         assert not tab.locator(target).evaluate("fold => fold.open")
         link.click()
-        assert tab.locator(target).evaluate("fold => fold.open")
+        tab.locator(f"{target}[open]").wait_for()
         assert tab.locator(target).locator("table").first.is_visible()

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 import checks
+from terminal import Watch, python_path
 from whorl.config import Config, DataConfig
 from whorl.data.configured import load_configured
 from whorl.data.source import Dataset
@@ -228,16 +229,29 @@ def test_a_grid_runs_everything_once_and_failures_stop_nobody(images: tuple[Any,
     }
 
 
-def test_a_worker_that_is_killed_costs_its_run_only(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+@pytest.fixture
+def halting(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """Workers stop after their first update until the test opens the gate."""
+    for name, value in watch.env("update 1").items():
+        monkeypatch.setenv(name, value)
+    return watch
+
+
+def test_a_worker_that_is_killed_costs_its_run_only(
+    images: tuple[Any, Dataset], tmp_path: Path, halting: Watch
+) -> None:
     class Killer(Quiet):
-        """Kills the first worker that has something to do."""
+        """Kills the worker that has stopped, and lets the next one train."""
 
         killed = False
 
         def update(self, state: State) -> None:
-            if state.running and not self.killed:
+            if halting.halted and not self.killed:
                 self.killed = True
-                os.kill(next(iter(state.running)).process.pid, signal.SIGKILL)
+                (worker,) = state.running
+                assert [worker.process.pid] == halting.halted
+                os.kill(worker.process.pid, signal.SIGKILL)
+                halting.open()
 
     jobs = [job(images, seed=seed) for seed in (0, 1)]
     state = execute(plan(jobs, tmp_path), tmp_path, SETUP, 1, Killer())
@@ -246,7 +260,7 @@ def test_a_worker_that_is_killed_costs_its_run_only(images: tuple[Any, Dataset],
 
 
 def test_a_worker_that_is_killed_while_it_waits_is_replaced(
-    images: tuple[Any, Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    images: tuple[Any, Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, halting: Watch
 ) -> None:
     pools = list[Pool]()
 
@@ -256,18 +270,20 @@ def test_a_worker_that_is_killed_while_it_waits_is_replaced(
             pools.append(self)
 
     class Killer(Quiet):
-        """Kills a worker that is ready while the other one trains the first task of both jobs."""
+        """Kills a worker that is ready while the other one has stopped in task 1, which both jobs share."""
 
         killed = False
 
         def update(self, state: State) -> None:
             waiting = [w for w in pools[0].workers if w.ready and w not in state.running]
-            if state.running and waiting and not self.killed:
+            if halting.halted and waiting and not self.killed:
                 self.killed = True
                 os.kill(waiting[0].process.pid, signal.SIGKILL)
+            if len(pools[0].workers) == 3:
+                halting.open()
 
     monkeypatch.setattr("whorl.runs.grid.Pool", Watched)
-    jobs = [job(images, train__first_epochs=200), job(images, train__first_epochs=200, labels="given")]
+    jobs = [job(images), job(images, labels="given")]
     view = Killer()
     state = execute(plan(jobs, tmp_path), tmp_path, SETUP, 2, view)
     assert view.killed
@@ -278,7 +294,7 @@ def test_a_worker_that_is_killed_while_it_waits_is_replaced(
 def test_workers_that_cannot_start_are_said_to(
     images: tuple[Any, Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", python_path(tmp_path))
     (tmp_path / "torch.py").write_text("raise ImportError('a broken torch')")
     with pytest.raises(WhorlError, match=r"a worker of the grid cannot start: .*ImportError: a broken torch"):
         execute(plan([job(images)], tmp_path / "runs"), tmp_path / "runs", SETUP, 1, Quiet())
@@ -317,7 +333,7 @@ def test_a_bug_in_one_run_leaves_its_story_in_the_folder(
     )
     (package / "broken-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
     (package / "broken-1.dist-info" / "entry_points.txt").write_text("[whorl.cluster]\nbroken = broken:Broken\n")
-    monkeypatch.setenv("PYTHONPATH", str(package))
+    monkeypatch.setenv("PYTHONPATH", python_path(package))
     monkeypatch.syspath_prepend(str(package))
     bad, good = job(images, cluster__name="broken"), job(images, labels="given")
     state = execute(plan([bad, good], tmp_path / "runs"), tmp_path / "runs", SETUP, 1, Quiet())
