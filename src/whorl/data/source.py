@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from whorl.data.decode import Pixels, decode
+from whorl.data.inputs import Inputs
 from whorl.data.trouble import reason
 from whorl.errors import WhorlError
 from whorl.types import ImageSource, IntArray
@@ -33,12 +34,8 @@ class Dataset:
     class_names: tuple[str, ...]
     fingerprint: str
     """Names the content of data a user brings along; empty where the name and the options say it all."""
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    augment: str
-    """``crop_flip``, ``shift`` (no mirror) or ``resized_crop``."""
-    input_size: int
-    """The side the net sees; smaller than the side of the sources for ``resized_crop``."""
+    inputs: Inputs
+    """How the samples become inputs of the net."""
     skipped: tuple[str, ...] = ()
     """Broken images that were left out."""
 
@@ -69,6 +66,29 @@ class ArraySource:
     def read(self, indices: IntArray) -> Tensor:
         """The images at ``indices``."""
         return self.images.index_select(0, torch.as_tensor(indices, dtype=torch.int64, device=self.images.device))
+
+
+class VectorSource:
+    """Vectors held in memory as one float32 tensor [n, D]."""
+
+    resident = True
+
+    def __init__(self, vectors: Tensor) -> None:
+        if vectors.dtype != torch.float32 or vectors.ndim != 2:
+            raise ValueError(f"expected float32 [n, D], got {vectors.dtype} {tuple(vectors.shape)}")
+        self.vectors = vectors
+
+    @property
+    def size(self) -> int:
+        """Number of dimensions."""
+        return int(self.vectors.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def read(self, indices: IntArray) -> Tensor:
+        """The vectors at ``indices``."""
+        return self.vectors.index_select(0, torch.as_tensor(indices, dtype=torch.int64, device=self.vectors.device))
 
 
 class FileSource:
