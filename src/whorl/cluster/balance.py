@@ -24,7 +24,7 @@ def balanced(cost: npt.NDArray[np.float64], prices: npt.NDArray[np.float64]) -> 
     """
     n, k = cost.shape
     low, high = n // k, -(-n // k)
-    # Costs become integers of 40 bits, whose sums are exact. With rounding errors, a cycle of moves could appear to gain.
+    # Integers of 40 bits, because their sums are exact: with rounding errors, a cycle of moves could appear to gain.
     unit = float(np.ptp(cost)) / 2**40 or 1.0
     whole = np.rint((cost - cost.min()) / unit).astype(np.int64)
     labels: IntArray = np.argmin(whole - np.rint(prices / unit).astype(np.int64), axis=1)
@@ -50,7 +50,7 @@ def balanced(cost: npt.NDArray[np.float64], prices: npt.NDArray[np.float64]) -> 
 
 
 def _shortest(steps: IntArray, give: npt.NDArray[np.bool_], take: npt.NDArray[np.bool_]) -> tuple[int, list[int]]:
-    """Length and nodes of the shortest path from a cluster in ``give`` to one in ``take`` (Bellman-Ford); [] if none."""
+    """Length and nodes of the shortest path from ``give`` to ``take`` (Bellman-Ford); 0 and [] if there is none."""
     if not give.any() or not take.any():
         return 0, []
     lengths, before = np.where(give, 0, FAR), np.full(len(steps), -1)

@@ -1,33 +1,39 @@
-"""The interface of a clusterer, and the helpers that its guarantees are made of.
+"""The interface of a clusterer, and helpers for writing one.
 
-Every clusterer raises clear errors, leaves no cluster empty, and gives the same bits for the same seed. A clusterer of
-your own is one file. This one is complete; it assigns the samples to ``k`` random ones of them::
+Every clusterer raises clear errors, leaves no cluster empty, and gives the same bits for the same seed. The helpers
+``checked``, ``reproducible``, ``partition`` and ``filled`` provide this. A clusterer is one file, for example::
 
-    # my_package/nearest.py
-    import numpy as np
-    from sklearn.metrics import pairwise_distances_argmin
+    # my_package/minibatch.py
+    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.exceptions import ConvergenceWarning
 
-    from whorl.cluster.base import Clusters, Options, checked, filled, partition, reproducible
+    from whorl.cluster.base import Clusters, Options, checked, filled, partition, random_state, reproducible
     from whorl.types import FloatArray
 
 
-    class Nearest(Options):
-        """Assigns each sample to the nearest of ``k`` samples chosen at random. Uses of the options only ``l2``."""
+    class MiniBatch(Options):
+        # k-means on mini-batches, for many samples.
 
         def fit_predict(self, features: FloatArray, k: int, seed: int) -> Clusters:
-            points = checked(features, k, self.l2)  # errors for k < 1, k > n and features that are not finite
-            chosen = np.random.default_rng(seed).choice(len(points), k, replace=False)
-            with reproducible():  # a single thread, so that the result does not depend on the machine's load
-                labels = pairwise_distances_argmin(points, points[chosen])
-            return filled(points, partition(points, labels, k))  # centres and inertia; no cluster stays empty
+            points = checked(features, k, self.l2)  # float32, or an error for k > n and values that are not finite
+            model = MiniBatchKMeans(
+                k,
+                n_init=self.restarts,
+                max_iter=self.iterations,
+                tol=self.tolerance,
+                random_state=random_state(seed),  # accepts seeds of 63 bits
+            )
+            with reproducible(ConvergenceWarning):  # one thread; ignores the warnings that are expected
+                labels = model.fit_predict(points)
+            return filled(points, partition(points, labels, k))  # computes centres and inertia; fills empty clusters
 
-It is registered in the ``pyproject.toml`` of its package, and selected by ``cluster.name`` in a config::
+Register it in the ``pyproject.toml`` of your package, and select it by ``cluster.name`` in the config::
 
     [project.entry-points."whorl.cluster"]
-    nearest = "my_package.nearest:Nearest"
+    minibatch = "my_package.minibatch:MiniBatch"
 
-``Options`` is a frozen dataclass. Deriving from it gives the class the keyword arguments of the config's section
-``cluster``, which every clusterer has to accept.
+``Options`` is a frozen dataclass with the options of the config's section ``cluster``. A clusterer derives from it,
+because it is created with all of these options as keyword arguments.
 """
 
 from __future__ import annotations
@@ -97,7 +103,7 @@ def checked(features: npt.NDArray[np.floating[Any]], k: int, l2: bool = False) -
     if k < 1:
         raise WhorlError(f"cannot make {k} clusters; ask for at least 1")
     if k > len(features):
-        raise WhorlError(f"cannot make {k} clusters of {len(features)} samples; add samples or lower the number of new classes")
+        raise WhorlError(f"cannot make {k} clusters of {len(features)} samples; add samples or ask for fewer clusters")
     with np.errstate(over="ignore"):  # values that overflow float32 are reported below
         points = np.ascontiguousarray(features, dtype=np.float32)
     require_finite(points)

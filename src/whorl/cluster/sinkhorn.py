@@ -38,7 +38,9 @@ class Sinkhorn(Options):
         centres = KMeans(self.restarts, self.iterations, self.tolerance).fit_predict(points, k, seed).centres
         with reproducible():
             cost = _distances(points, centres)
-            entropy = ENTROPY * float((cost - cost.min(axis=1, keepdims=True)).mean()) or 1.0  # 0 if all samples are equal
+            entropy = (
+                ENTROPY * float((cost - cost.min(axis=1, keepdims=True)).mean()) or 1.0
+            )  # 0 if all samples are equal
             prices = np.zeros(k)
             for halvings in range(COOLING, 0, -1):  # prices converge much faster when started from a softer transport
                 prices = transport(cost, prices, entropy * 2**halvings)[1]
