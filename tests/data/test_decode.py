@@ -110,7 +110,7 @@ def test_a_damaged_exif_block_is_ignored(kind: str, block: bytes) -> None:
 
 
 def test_rotated_even_if_the_exif_block_cannot_be_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pillow removes the tag after rotating; what is damaged elsewhere in the block may make that fail."""
+    """Pillow removes the tag after rotating, which may fail if other parts of the block are damaged."""
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
     exif = Image.Exif()
     exif[0x0112] = 3

@@ -39,7 +39,7 @@ def decode(file: str | Path | BinaryIO, size: int, name: str | None = None) -> P
 
 
 def _loaded(image: Image.Image, size: int) -> Image.Image:
-    """The image with its pixels loaded and rotated as its EXIF orientation says."""
+    """The image with its pixels loaded and rotated according to its EXIF orientation."""
     if image.format == "JPEG":
         # libjpeg can decode at a reduced size, which is faster. At least twice the target size is kept, so that the
         # antialiased resize still determines the result.

@@ -111,7 +111,7 @@ def _labels(arrays: dict[str, npt.NDArray[Any]], part: str, count: int, path: Pa
 def _part(name: str, vectors: FloatArray, labels: npt.NDArray[Any], ids: dict[str, int]) -> Part:
     values, inverse = np.unique(labels, return_inverse=True)
     numbers = np.array([ids[str(value)] for value in values], np.int64)[inverse]
-    # Every label is part of the content as text, whatever the data type it is stored in.
+    # Labels enter the fingerprint as text, so that their data type does not matter.
     content = hashlib.blake2b("\0".join(map(str, labels.tolist())).encode(), digest_size=16)
     for chunk in _chunks(vectors):
         content.update(chunk.astype("<f4").tobytes())

@@ -1,4 +1,4 @@
-"""Summaries of a whole run in one number. Each has a name of its own, because papers define "average" differently."""
+"""Summaries of a whole run in one number. The names differ, because papers define "average" differently."""
 
 from __future__ import annotations
 
