@@ -1,4 +1,4 @@
-"""Points to cluster, and what every partition of them must keep to."""
+"""Points to cluster, and a check of a partition of them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def test_is_ward_linkage_cut_at_k(k: int) -> None:
     assert adjusted_rand_score(reference, Agglomerative().fit_predict(points, k, seed=0).labels) == 1.0
 
 
-def test_the_seed_has_no_part() -> None:
+def test_the_seed_has_no_effect() -> None:
     points = np.random.default_rng(1).normal(size=(100, 4)).astype(np.float32)
     one, other = (Agglomerative().fit_predict(points, 7, seed).labels for seed in (0, 2**50))
     assert np.array_equal(one, other)
@@ -29,5 +29,7 @@ def test_too_many_samples_for_the_memory(monkeypatch: pytest.MonkeyPatch) -> Non
         raise MemoryError
 
     monkeypatch.setattr(AgglomerativeClustering, "fit", refuse)
-    with pytest.raises(WhorlError, match="of 100000 samples needs 40 GB; take another --cluster"):
+    with pytest.raises(
+        WhorlError, match=r"of 100000 samples needs 40 GB; set another `cluster\.name`, or lower `data\.per_class`"
+    ):
         Agglomerative().fit_predict(np.zeros((100_000, 1), dtype=np.float32), 2, seed=0)

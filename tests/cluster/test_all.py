@@ -1,6 +1,9 @@
-"""What every clusterer must keep to, whatever its algorithm."""
+"""Tests that every clusterer has to pass, including the example in the documentation."""
 
 from __future__ import annotations
+
+from textwrap import dedent
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,13 +11,23 @@ from groups import blobs, check_consistent
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
-from whorl.cluster import CLUSTERERS, Clusterer, Clusters, create
+from whorl.cluster import CLUSTERERS, Clusterer, Clusters, base, create
 from whorl.config import ClusterConfig
 from whorl.errors import WhorlError
 
 
-@pytest.fixture(params=CLUSTERERS)
-def name(request: pytest.FixtureRequest) -> str:
+def example() -> Any:
+    """The clusterer in the docstring of ``whorl.cluster.base``."""
+    block = str(base.__doc__).split("::\n\n")[1].split("\nRegister")[0]
+    namespace: dict[str, Any] = {}
+    exec(dedent(block), namespace)
+    return namespace["MiniBatch"]
+
+
+@pytest.fixture(params=[*CLUSTERERS, "minibatch"])
+def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "minibatch":
+        monkeypatch.setitem(CLUSTERERS, "minibatch", example())
     return str(request.param)
 
 
@@ -44,7 +57,7 @@ def test_finds_blobs(clusterer: Clusterer) -> None:
     check_consistent(points, got, 4)
 
 
-def test_equal_seeds_give_equal_bits_whatever_the_threads(clusterer: Clusterer) -> None:
+def test_equal_seeds_give_equal_bits_with_any_number_of_threads(clusterer: Clusterer) -> None:
     points = np.random.default_rng(3).normal(size=(1500, 16)).astype(np.float32)
     results = []
     for threads in (1, 2, 2):
@@ -55,7 +68,7 @@ def test_equal_seeds_give_equal_bits_whatever_the_threads(clusterer: Clusterer) 
     check_consistent(points, results[0], 10)
 
 
-def test_leaves_its_input_alone(name: str) -> None:
+def test_does_not_change_its_input(name: str) -> None:
     points, _ = blobs(4)
     before = points.copy()
     create(name, l2=True).fit_predict(points, 4, seed=0)

@@ -13,7 +13,7 @@ from whorl.types import FloatArray, IntArray
 
 
 def stripes(seed: int, extra: int = 0) -> tuple[FloatArray, IntArray]:
-    """Two long parallel stripes, slanted so that no feature alone shows them, and far away ``extra`` samples."""
+    """Two long parallel stripes, rotated such that no single feature separates them, and ``extra`` samples far away."""
     rng = np.random.default_rng(seed)
     truth = np.repeat(np.arange(2), 200)
     along = 1.5 * rng.normal(size=400)
@@ -24,7 +24,7 @@ def stripes(seed: int, extra: int = 0) -> tuple[FloatArray, IntArray]:
 
 
 def em(points: FloatArray, start: IntArray, k: int, kind: str, added: float = 1e-6) -> IntArray:
-    """Expectation-maximisation written out, from a hard partition; stops as the clusterer's defaults do."""
+    """Expectation-maximisation from a hard partition, with the stopping rule of the clusterer's defaults."""
     rows = points.astype(np.float64)
     shares, bound, done = np.eye(k)[start], -np.inf, False
     while True:
@@ -41,7 +41,7 @@ def em(points: FloatArray, start: IntArray, k: int, kind: str, added: float = 1e
         shares, done, bound = np.exp(logs - total), abs(total.mean() - bound) < 1e-4, total.mean()
 
 
-def test_full_covariance_as_the_library_has_it() -> None:
+def test_full_covariance_as_in_the_library() -> None:
     points, truth = stripes(0)
     got = GMM().fit_predict(points, 2, seed=0)
     check_consistent(points, got, 2)
@@ -61,7 +61,7 @@ def test_diagonal_where_a_cluster_of_k_means_is_too_small(extra: int, kind: str,
     got = GMM().fit_predict(points, 3, seed=0).labels
     assert np.array_equal(got, em(points, start, 3, kind))
     assert not np.array_equal(got, em(points, start, 3, other))
-    # The library starts from a k-means of its own, so it agrees once both have gone all the way.
+    # The library starts from a different k-means, so the two agree only after full convergence.
     library = GaussianMixture(3, covariance_type=kind, tol=1e-9, max_iter=5000, random_state=0)
     got = GMM(tolerance=1e-9, iterations=5000).fit_predict(points, 3, seed=0).labels
     assert adjusted_rand_score(library.fit_predict(points.astype(np.float64)), got) == 1.0
@@ -76,8 +76,8 @@ def test_diagonal_where_a_component_shrinks_in_the_full_fit(seed: int) -> None:
     assert np.array_equal(GMM().fit_predict(points, 5, seed=0).labels, em(points, start, 5, "diag"))
 
 
-def test_a_feature_that_is_dead_in_one_cluster_weighs_as_the_regularisation_says() -> None:
-    """As ReLU makes them: where a variance is 0, the 1e-6 added to it decides how narrow the component is."""
+def test_a_feature_that_is_constant_in_one_cluster_is_weighted_by_the_regularisation() -> None:
+    """As after ReLU: if a variance is 0, the 1e-6 added to it determines the width of the component."""
     rng = np.random.default_rng(3)
     points = np.abs(rng.normal(size=(120, 3)) * [1, 1, 0.02]).astype(np.float32)
     points[:50, 2] = 0
@@ -94,7 +94,7 @@ def test_features_of_any_size_are_grouped(scale: float) -> None:
 
 
 @pytest.mark.parametrize("failing", [{"full"}, {"full", "diag"}])
-def test_a_fit_that_fails_gives_way(monkeypatch: pytest.MonkeyPatch, failing: set[str]) -> None:
+def test_fallbacks_if_a_fit_fails(monkeypatch: pytest.MonkeyPatch, failing: set[str]) -> None:
     class Fails(GaussianMixture):  # type: ignore[misc]
         def fit_predict(self, rows: object) -> object:
             if self.covariance_type in failing:
@@ -109,7 +109,7 @@ def test_a_fit_that_fails_gives_way(monkeypatch: pytest.MonkeyPatch, failing: se
 
 
 def test_singular_clusters() -> None:
-    # Each cluster lies on a line of its own in three dimensions, the last one in a single point.
+    # In three dimensions, two clusters are lines and one is a single point.
     t = np.linspace(-1, 1, 50)[:, None]
     points = np.concatenate([t * [1, 2, 0], t * [0, 1, 1] + [20, 0, 0], np.full((50, 3), -30.0)]).astype(np.float32)
     got = GMM().fit_predict(points, 3, seed=0)

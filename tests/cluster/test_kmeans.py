@@ -61,7 +61,7 @@ def test_filling_by_hand() -> None:
     assert start.labels.tolist() == [0, 0, 0, 2]
 
 
-def test_filling_counts_what_remains() -> None:
+def test_filling_one_empty_cluster() -> None:
     points = np.array([[0.0], [1.0], [5.0], [100.0]], dtype=np.float32)
     got = filled(points, Clusters(np.array([0, 0, 0, 2]), np.zeros((3, 1), dtype=np.float32), 0.0))
     assert got.labels.tolist() == [0, 0, 1, 2]
@@ -75,7 +75,7 @@ def test_create_by_name() -> None:
         create("kmean")
 
 
-def test_plugins_join_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_are_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = EntryPoint("mine", "whorl.cluster.kmeans:KMeans", "whorl.cluster")
     monkeypatch.setattr(registry, "entry_points", lambda group: EntryPoints([plugin]).select(group=group))
     assert create("mine", l2=True) == KMeans(l2=True)

@@ -60,14 +60,14 @@ def test_rounding_agrees_with_the_assignment_problem(n: int, k: int) -> None:
 
 
 def test_rounding_moves_duplicates_together() -> None:
-    cost = np.repeat([[0.0, 1.0, 3.0], [0.0, 2.0, 2.5]], 30_000, axis=0)  # one at a time would take hours
+    cost = np.repeat([[0.0, 1.0, 3.0], [0.0, 2.0, 2.5]], 30_000, axis=0)  # moving them one at a time would take hours
     got = balanced(cost, np.zeros(3))
     assert even(got, 3)
     # 20,000 each: the second kind, which loses least there, goes to cluster 2 and the first to cluster 1.
     assert total(cost, got) == pytest.approx(20_000 * 1.0 + 20_000 * 2.5)
 
 
-def test_transport_is_sinkhorn_and_knopps() -> None:
+def test_transport_is_sinkhorn_knopp() -> None:
     cost = np.random.default_rng(1).random((12, 3))
     kernel, u, v = np.exp(-cost / 0.2), np.ones(12), np.ones(3)
     for _ in range(1000):  # scale rows to 1 and columns to 12 / 3, in turn
@@ -90,7 +90,7 @@ def test_transport_does_not_overflow() -> None:
 
 def test_sizes_differ_by_at_most_one() -> None:
     rng = np.random.default_rng(3)
-    # Most samples lie in one place.
+    # Most samples are close together.
     points = np.concatenate([rng.normal(size=(400, 5)), 20 + rng.normal(size=(20, 5)), -20 + rng.normal(size=(10, 5))])
     points = points.astype(np.float32)
     for k in (2, 3, 7, 31):
@@ -121,7 +121,7 @@ def test_reaches_the_best_of_all_even_partitions() -> None:
     assert Sinkhorn().fit_predict(points, 3, seed=0).inertia == pytest.approx(best, rel=1e-5)
 
 
-def test_even_blobs_stay_as_k_means_finds_them() -> None:
+def test_blobs_of_equal_size_as_in_k_means() -> None:
     points, _ = blobs(4)
     got, reference = Sinkhorn().fit_predict(points, 4, seed=0), KMeans().fit_predict(points, 4, seed=0)
     assert np.array_equal(got.labels, reference.labels)

@@ -17,7 +17,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_shapes_that_k_means_cannot_see(shape: str) -> None:
+def test_shapes_that_k_means_does_not_find(shape: str) -> None:
     points, truth = SHAPES[shape][0].astype(np.float32), SHAPES[shape][1]
     got = Spectral().fit_predict(points, 2, seed=0).labels
     assert adjusted_rand_score(truth, got) > 0.95
@@ -26,7 +26,7 @@ def test_shapes_that_k_means_cannot_see(shape: str) -> None:
     assert adjusted_rand_score(reference.labels_, got) == 1.0
 
 
-def test_digits_as_the_library_has_them() -> None:
+def test_digits_as_in_the_library() -> None:
     points = load_digits().data[:600].astype(np.float32)
     reference = SpectralClustering(10, affinity="nearest_neighbors", n_neighbors=15, random_state=0).fit(points)
     assert adjusted_rand_score(reference.labels_, Spectral().fit_predict(points, 10, seed=0).labels) > 0.99
@@ -39,14 +39,14 @@ def islands(places: list[float], each: int) -> tuple[FloatArray, IntArray]:
     return points.astype(np.float32), where
 
 
-def test_fewer_parts_than_clusters() -> None:
+def test_fewer_components_than_clusters() -> None:
     points, where = islands([0, 100], 50)
     got = Spectral().fit_predict(points, 5, seed=0).labels
     assert not set(got[where == 0]) & set(got[where == 1])
 
 
-def test_more_parts_than_clusters() -> None:
-    # Six islands of 20 are six parts of the graph of 15 neighbours; in pairs they are near each other.
+def test_more_components_than_clusters() -> None:
+    # Six islands of 20 are six components of the graph with 15 neighbours. Pairs of them are close to each other.
     points, where = islands([0, 3, 100, 103, 200, 203], 20)
     got = Spectral().fit_predict(points, 3, seed=0).labels
     assert adjusted_rand_score(where // 2, got) == 1.0
@@ -58,14 +58,14 @@ def test_the_graph_by_hand() -> None:
     assert graph.tolist() == [[1, 1, 0, 0], [1, 1, 0.5, 0], [0, 0.5, 1, 0.5], [0, 0, 0.5, 1]]
 
 
-def test_small_tasks_are_still_told_apart() -> None:
+def test_small_clusters_are_separated() -> None:
     points, where = islands([0, 10, 20, 30], 4)  # 15 neighbours would join all sixteen samples
     assert adjusted_rand_score(where, Spectral().fit_predict(points, 4, seed=0).labels) == 1.0
 
 
 @pytest.mark.parametrize(("n", "k"), [(48, 18), (40, 15), (24, 9), (58, 21)])
 def test_equal_bits_on_graphs_of_pairs(n: int, k: int) -> None:
-    # The library's default solver starts anew at random on these.
+    # The library's default solver restarts from unseeded random numbers on these.
     points = np.repeat(np.arange(n // 2), 2)[:, None].astype(np.float32)
     one, other = (Spectral().fit_predict(points, k, seed=0) for _ in range(2))
     assert np.array_equal(one.labels, other.labels)

@@ -20,9 +20,9 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def records(count: int) -> bytes:
-    """Row i is of class i % 100; its planes hold 1, 2 and 3, its first pixels say i."""
+    """Row i belongs to class i % 100. Its planes are 1, 2 and 3, and its first two pixels encode i."""
     rows = np.zeros((count, 3074), np.uint8)
-    rows[:, 0] = 200  # the coarse label, which nothing may mistake for the fine one
+    rows[:, 0] = 200  # the coarse label, which must not be read as the fine one
     rows[:, 1] = np.arange(count) % 100
     rows[:, 2:] = np.repeat([1, 2, 3], 1024)
     rows[:, 2], rows[:, 3] = np.arange(count) // 256, np.arange(count) % 256
@@ -54,7 +54,7 @@ def archive(binary: Path) -> Path:
 @pytest.mark.parametrize("level", ["parent", "itself"])
 def test_folder(binary: Path, level: str) -> None:
     data = load("cifar100", binary.parent if level == "parent" else binary)
-    assert (len(data.train), len(data.test), data.input_size, data.fingerprint) == (50_000, 10_000, 32, "")
+    assert (len(data.train), len(data.test), data.inputs.size, data.fingerprint) == (50_000, 10_000, 32, "")
     assert data.train_labels.tolist() == list(np.arange(50_000) % 100)
     image = data.train.read(np.array([12_345]))[0]
     assert image[0, :2, 0].tolist() == [12_345 // 256, 12_345 % 256]
@@ -73,7 +73,7 @@ def test_archive_is_read_in_place(archive: Path, tmp_path: Path) -> None:
 
 def test_wrong_counts(binary: Path, tmp_path: Path) -> None:
     (tmp_path / "test.bin").symlink_to(binary / "test.bin")
-    with pytest.raises(WhorlError, match=r"holds no train\.bin"):
+    with pytest.raises(WhorlError, match=r"has no train\.bin"):
         load("cifar100", tmp_path)
     for size in (3074 * 49_000, 3074 * 50_000 + 1, 0):
         (tmp_path / "train.bin").write_bytes(bytes(size))
@@ -93,7 +93,7 @@ def test_damaged_archives(archive: Path, tmp_path: Path) -> None:
     whole = archive.read_bytes()
     for content in (whole[: len(whole) // 2], b"not gzip at all", gzip.compress(b"not a tar" * 99), b""):
         path.write_bytes(content)
-        with pytest.raises(WhorlError, match=r"given\.tar\.gz is damaged or only half downloaded") as caught:
+        with pytest.raises(WhorlError, match=r"given\.tar\.gz is damaged or incomplete") as caught:
             load("cifar100", path)
         assert "\n" not in str(caught.value)
         assert path.read_bytes() == content
@@ -103,12 +103,12 @@ def test_archive_of_something_else(tmp_path: Path) -> None:
     path = tmp_path / "other.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
         tar.addfile(tarfile.TarInfo("readme.txt"), io.BytesIO())
-    with pytest.raises(WhorlError, match=r"holds no train\.bin"):
+    with pytest.raises(WhorlError, match=r"has no train\.bin"):
         load("cifar100", path)
 
 
-def test_places_without_data(tmp_path: Path) -> None:
-    with pytest.raises(WhorlError, match="nowhere is not there"):
+def test_folders_without_data(tmp_path: Path) -> None:
+    with pytest.raises(WhorlError, match="nowhere does not exist; check `data_dir`"):
         load("cifar100", tmp_path / "nowhere")
     with pytest.raises(WhorlError, match=r"neither train\.bin and test\.bin nor"):
         load("cifar100", tmp_path)
@@ -124,7 +124,7 @@ class Silent(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def served(archive: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """The archive on this machine's own web server, and an empty cache."""
+    """A local web server with the archive, and an empty cache."""
     server = HTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(archive.parent)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -153,7 +153,7 @@ def test_fetch_to_a_folder(tmp_path: Path, binary: Path) -> None:
     target = tmp_path / "new" / "place"
     assert fetch_cifar100(target) == target / "cifar-100-binary.tar.gz"
     assert len(load("cifar100", target).train) == 50_000
-    assert fetch_cifar100(binary.parent) == binary  # unpacked is as good
+    assert fetch_cifar100(binary.parent) == binary  # unpacked files are accepted as well
     given = target / "cifar-100-binary.tar.gz"
     assert fetch_cifar100(given) == given
 
@@ -162,7 +162,7 @@ def test_fetch_to_a_folder(tmp_path: Path, binary: Path) -> None:
 def test_a_users_file_is_never_replaced(tmp_path: Path) -> None:
     half = tmp_path / "cifar-100-binary.tar.gz"
     half.write_bytes(b"half")
-    with pytest.raises(WhorlError, match="not the official archive, or only half of it; move it away"):
+    with pytest.raises(WhorlError, match="not the official archive, or incomplete; move it away"):
         fetch_cifar100(tmp_path)
     assert half.read_bytes() == b"half"
 
@@ -172,7 +172,7 @@ def test_failed_downloads_leave_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     target = tmp_path / "target"
     with monkeypatch.context() as patch:
         patch.setattr(cifar, "MD5", "0" * 32)
-        with pytest.raises(WhorlError, match="has not the known md5 000"):
+        with pytest.raises(WhorlError, match="does not have the expected md5 000"):
             fetch_cifar100(target)
     for url in (cifar.URL + ".missing", "http://127.0.0.1:9/refused"):
         monkeypatch.setattr(cifar, "URL", url)
@@ -190,6 +190,6 @@ def test_real_images(tmp_path: Path) -> None:
     assert np.bincount(data.train_labels).tolist() == [500] * 100
     assert np.bincount(data.test_labels).tolist() == [100] * 100
     values = data.train.read(np.arange(50_000)).reshape(-1, 3).numpy()
-    assert np.abs(values.mean(0) / 255 - data.mean).max() < 2e-4
-    assert np.abs(values.std(0) / 255 - data.std).max() < 2e-4
+    assert np.abs(values.mean(0) / 255 - data.inputs.mean).max() < 2e-4
+    assert np.abs(values.std(0) / 255 - data.inputs.std).max() < 2e-4
     assert data.class_names == tuple(cifar._CLASSES.split())

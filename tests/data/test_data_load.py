@@ -31,7 +31,7 @@ def entry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names() -> None:
-    assert {"cifar100", "digits", "folder", "imagenet", "imagenet100", "synthetic"} <= set(names())
+    assert {"cifar100", "digits", "folder", "imagenet", "imagenet100", "synthetic", "vectors"} <= set(names())
 
 
 def test_unknown_names_the_nearest() -> None:
@@ -54,17 +54,17 @@ def test_another_package_may_offer_data() -> None:
         load("locked", None)
 
 
-def test_classes_keeps_the_first() -> None:
+def test_classes_keeps_the_lowest_ids() -> None:
     whole, few = load("digits", None), load("digits", None, DataOptions(classes=3))
     assert few.class_names == ("0", "1", "2")
     assert np.bincount(few.test_labels).tolist() == np.bincount(whole.test_labels)[:3].tolist()
     rows = np.flatnonzero(whole.train_labels < 3)
     assert torch.equal(few.train.read(np.arange(len(few.train))), whole.train.read(rows))
-    with pytest.raises(WhorlError, match="digits has 10 classes; 11 were asked for"):
+    with pytest.raises(WhorlError, match=r"digits has 10 classes, fewer than `data.classes=11`"):
         load("digits", None, DataOptions(classes=11))
 
 
-def test_per_class_chooses_of_the_training_images_only() -> None:
+def test_per_class_limits_the_training_images_only() -> None:
     whole, few = load("digits", None), load("digits", None, DataOptions(per_class=5))
     assert np.bincount(few.train_labels).tolist() == [5] * 10
     assert len(few.test) == len(whole.test)
@@ -73,11 +73,19 @@ def test_per_class_chooses_of_the_training_images_only() -> None:
 
 def test_resize_of_resident_images() -> None:
     data = load("digits", None, DataOptions(resize=12, per_class=3))
-    assert (data.input_size, data.train.size, data.test.size, len(data.train)) == (12, 12, 12, 30)
-    assert load("synthetic", None, DataOptions(resize=16)).input_size == 16
+    assert (data.inputs.size, data.train.size, data.test.size, len(data.train)) == (12, 12, 12, 30)
+    assert load("synthetic", None, DataOptions(resize=16)).inputs.size == 16
 
 
-@pytest.mark.parametrize("bad", [{"resize": 0}, {"per_class": -1}, {"classes": 0}, {"workers": -1}])
-def test_senseless_options(bad: dict[str, int]) -> None:
-    with pytest.raises(WhorlError, match=next(iter(bad))):
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"resize": 0}, "`data.resize` must be at least 1, not 0"),
+        ({"per_class": -1}, "`data.per_class` must be at least 1, not -1"),
+        ({"classes": 0}, "`data.classes` must be at least 1, not 0"),
+        ({"workers": -1}, "`workers` must be at least 0, not -1"),
+    ],
+)
+def test_options_out_of_range(bad: dict[str, int], message: str) -> None:
+    with pytest.raises(WhorlError, match=f"^{message}$"):
         DataOptions(**bad)  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ def test_palette_with_and_without_transparency() -> None:
     everywhere(decode(saved(palette(), "GIF"), 8), (0, 128, 0))
 
 
-def test_palette_transparency_survives_the_cut() -> None:
+def test_palette_transparency_survives_the_crop() -> None:
     wide = palette().resize((30, 12))
     everywhere(decode(saved(wide, transparency=bytes([255, 0])), 8), (255, 255, 255))
 
@@ -87,7 +87,7 @@ def test_sixteen_bits_keep_their_range() -> None:
 def test_upright(orientation: int) -> None:
     corners = np.zeros((8, 8, 3), np.uint8)
     corners[0, 0], corners[0, -1], corners[-1, 0] = (255, 0, 0), (0, 255, 0), (0, 0, 255)
-    # How the camera stored a scene whose upright form is ``corners``: the inverse of what the tag asks for.
+    # The pixels as stored by the camera: the inverse of the transformation that the tag stands for.
     stored = {
         1: corners,
         2: corners[:, ::-1],
@@ -103,6 +103,26 @@ def test_upright(orientation: int) -> None:
     assert np.array_equal(decode(saved(Image.fromarray(np.ascontiguousarray(stored)), exif=exif), 8), corners)
 
 
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+@pytest.mark.parametrize("block", [b"Exif\0\0" + b"\xff" * 40, b"nonsense"])
+def test_a_damaged_exif_block_is_ignored(kind: str, block: bytes) -> None:
+    everywhere(decode(saved(Image.new("RGB", (20, 12), (90, 90, 90)), kind, exif=block), 8), (90, 90, 90), within=1)
+
+
+def test_rotated_even_if_the_exif_block_cannot_be_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow removes the tag after rotating, which may fail if other parts of the block are damaged."""
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    file = saved(Image.fromarray(pixels), exif=exif)
+
+    def fail(self: Image.Exif, offset: int = 8) -> bytes:
+        raise ValueError("damaged")
+
+    monkeypatch.setattr(Image.Exif, "tobytes", fail)
+    assert np.array_equal(decode(file, 8), pixels[::-1, ::-1])
+
+
 @pytest.mark.parametrize("shape", [(40, 90, 3), (90, 40, 3), (41, 90, 3), (33, 33, 3)])
 @pytest.mark.parametrize("size", [8, 33, 64])
 def test_centre_square_antialiased(shape: tuple[int, int, int], size: int) -> None:
@@ -114,7 +134,7 @@ def test_centre_square_antialiased(shape: tuple[int, int, int], size: int) -> No
     assert np.array_equal(decode(saved(Image.fromarray(pixels)), size), expected)
 
 
-def test_jpeg_shortcut_is_close_to_full_decoding() -> None:
+def test_reduced_jpeg_decoding_is_close_to_full_decoding() -> None:
     generator = np.random.default_rng(1)
     smooth = Image.fromarray(generator.integers(0, 256, (40, 60, 3), np.uint8)).resize((1200, 800))
     file = saved(smooth, "JPEG", quality=95)
@@ -146,7 +166,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
 
 def test_bombs_and_the_warning_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
-    everywhere(decode(saved(Image.new("L", (15, 10), 3)), 4), (3, 3, 3))  # Pillow only warns of this one
+    everywhere(decode(saved(Image.new("L", (15, 10), 3)), 4), (3, 3, 3))  # Pillow only warns about this one
     with pytest.raises(WhorlError, match="too many pixels"):
         decode(saved(Image.new("L", (100, 100))), 4)
 

@@ -10,6 +10,7 @@ from PIL import Image
 
 from whorl.data import DataOptions, FileSource, Subset, files, load, parts
 from whorl.data.decode import Pixels, decode
+from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "tinyimagenet100"
@@ -48,8 +49,10 @@ def plain(tmp_path: Path) -> Path:
 
 def test_two_parts(parted: Path) -> None:
     data = load("folder", parted)
-    assert (data.class_names, data.skipped, data.augment) == (("cat", "dog"), (), "crop_flip")
-    assert (data.input_size, data.train.size, data.train.resident) == (32, 32, True)
+    assert (data.class_names, data.skipped) == (("cat", "dog"), ())
+    assert (data.train.size, data.train.resident) == (32, True)
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    assert data.inputs == Inputs("images", 32, mean, std, "crop_flip", mirrors=True)
     assert data.train_labels.tolist() == [0] * 6 + [1] * 6
     assert data.test_labels.tolist() == [0, 0, 1, 1]
     assert data.train.read(np.arange(12))[:, 9, 9].tolist() == [[red, i, 0] for red in (0, 1) for i in range(6)]
@@ -78,7 +81,7 @@ def test_too_large_for_memory_gives_the_same_images(plain: Path, monkeypatch: py
     assert torch.equal(resident.train.read(everything), on_disk.train.read(everything))
 
 
-def test_fingerprint_is_of_the_content_not_the_place(parted: Path, tmp_path: Path) -> None:
+def test_fingerprint_depends_on_the_content_not_on_the_path(parted: Path, tmp_path: Path) -> None:
     before = load("folder", parted).fingerprint
     moved = tmp_path / "elsewhere"
     shutil.copytree(parted, moved)
@@ -87,7 +90,7 @@ def test_fingerprint_is_of_the_content_not_the_place(parted: Path, tmp_path: Pat
     assert load("folder", moved).fingerprint != before
 
 
-def test_other_files_are_left_out(parted: Path) -> None:
+def test_other_files_are_skipped(parted: Path) -> None:
     before = load("folder", parted).fingerprint
     said: list[str] = []
     (parted / "train" / "cat" / ".hidden.png").write_text("x")
@@ -95,7 +98,7 @@ def test_other_files_are_left_out(parted: Path) -> None:
     (parted / "train" / ".cache").mkdir()
     fill(parted / "train" / "dog" / "more", 1)
     data = load("folder", parted, notify=said.append)
-    assert len(data.train) == 13  # images may lie deeper in a class folder
+    assert len(data.train) == 13  # subfolders of a class folder count
     assert data.fingerprint != before
     assert len(said) == 1
     assert "1 files" in said[0]
@@ -111,16 +114,14 @@ def test_broken_images(parted: Path, monkeypatch: pytest.MonkeyPatch, resident: 
     data = load("folder", parted, notify=said.append)
     assert data.train.resident is resident
     assert data.skipped == ("train/dog/002.png",)
-    assert said == [
-        "left out: train/dog/002.png: cannot be read as an image (not an image, or one of an unknown format)"
-    ]
+    assert said == ["skipped: train/dog/002.png: cannot be read as an image (not an image, or in an unknown format)"]
     assert data.train.read(np.arange(6, 11))[:, 3, 3, 1].tolist() == [0, 1, 3, 4, 5]
     assert np.bincount(data.train_labels).tolist() == [6, 5]
     (parted / "train" / "dog" / "002.png").unlink()
     assert before.fingerprint != data.fingerprint == load("folder", parted).fingerprint
 
 
-def test_file_names_of_any_bytes_and_links_into_the_void(parted: Path) -> None:
+def test_file_names_of_any_bytes_and_broken_links(parted: Path) -> None:
     folder = os.fsencode(parted / "train" / "cat")
     shutil.copy(folder + b"/001.png", folder + b"/caf\xe9.png")
     with open(folder + b"/br\xe9k\n.png", "wb") as file:
@@ -130,22 +131,22 @@ def test_file_names_of_any_bytes_and_links_into_the_void(parted: Path) -> None:
     data = load("folder", parted, notify=said.append)
     assert np.bincount(data.train_labels).tolist() == [7, 6]
     assert said == [
-        "left out: train/cat/br\\udce9k\\n.png: cannot be read as an image (not an image, or one of an unknown format)",
-        "left out: train/cat/link.png: cannot be read as an image (no such file or directory)",
+        "skipped: train/cat/br\\udce9k\\n.png: cannot be read as an image (not an image, or in an unknown format)",
+        "skipped: train/cat/link.png: cannot be read as an image (no such file or directory)",
     ]
 
 
-def test_strict_stops_at_the_first(parted: Path) -> None:
+def test_strict_raises_at_the_first_broken_image(parted: Path) -> None:
     for name in ("cat/004.png", "dog/001.png"):
         (parted / "train" / name).write_text("no image")
-    with pytest.raises(WhorlError, match=r"^train/cat/004\.png: cannot be read"):
+    with pytest.raises(WhorlError, match=r"^train/cat/004\.png: cannot be read.*, or leave `strict` out to skip it$"):
         load("folder", parted, DataOptions(strict=True))
 
 
-def test_checks_are_remembered(parted: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_are_cached(parted: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "RESIDENT_BYTES", 1)
     (parted / "val" / "cat" / "001.png").write_text("no image")
-    first = load("folder", parted)
+    before = load("folder", parted)
     kept = sorted(own_cache.rglob("checked/*.json"))
     assert len(kept) == 2
     assert any(json.loads(path.read_text())["broken"] for path in kept)
@@ -157,25 +158,25 @@ def test_checks_are_remembered(parted: Path, own_cache: Path, monkeypatch: pytes
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "decode", counted)
-        assert load("folder", parted).skipped == first.skipped == ("val/cat/001.png",)
-    assert tried == ["val/cat/001.png"]  # what was broken is tried again, the others are not
+        assert load("folder", parted).skipped == before.skipped == ("val/cat/001.png",)
+    assert tried == ["val/cat/001.png"]  # only the broken image is decoded again
     for useless in ("{", "[]", '{"broken": 7}', '{"broken": [999]}', '{"broken": {"1": "x"}}'):
         for path in kept:
             path.write_text(useless)
-        assert load("folder", parted).skipped == first.skipped
+        assert load("folder", parted).skipped == before.skipped
 
 
-def test_an_unwritable_cache_does_no_harm(parted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_is_ignored(parted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "RESIDENT_BYTES", 1)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert len(load("folder", parted).train) == 12
 
 
-def test_places_that_do_not_fit(tmp_path: Path, parted: Path, plain: Path) -> None:
-    with pytest.raises(WhorlError, match="folder needs to know where the images lie"):
+def test_unsuitable_folders(tmp_path: Path, parted: Path, plain: Path) -> None:
+    with pytest.raises(WhorlError, match="folder needs a folder with images; set `data_dir`"):
         load("folder", None)
-    with pytest.raises(WhorlError, match="nowhere is not there"):
+    with pytest.raises(WhorlError, match="nowhere does not exist; check `data_dir`"):
         load("folder", tmp_path / "nowhere")
     with pytest.raises(WhorlError, match="is not a folder"):
         load("folder", plain / "ant" / "000.png")
@@ -189,30 +190,30 @@ def test_places_that_do_not_fit(tmp_path: Path, parted: Path, plain: Path) -> No
         load("folder", parted)
 
 
-def test_classes_that_do_not_fit(parted: Path, plain: Path) -> None:
+def test_unsuitable_classes(parted: Path, plain: Path) -> None:
     fill(parted / "train" / "eel", 2)
-    with pytest.raises(WhorlError, match=r"1 class.* have training images but no test images: eel"):
+    with pytest.raises(WhorlError, match=r"1 class.* have training samples but no test samples: eel"):
         load("folder", parted)
     fill(parted / "val" / "eel", 1)
     fill(parted / "val" / "fox", 1)
-    with pytest.raises(WhorlError, match="test images but no training images: fox"):
+    with pytest.raises(WhorlError, match="test samples but no training samples: fox"):
         load("folder", parted)
     (plain / "dodo").mkdir()
-    with pytest.raises(WhorlError, match="dodo holds no images"):
+    with pytest.raises(WhorlError, match="dodo has no images"):
         load("folder", plain)
     fill(plain / "dodo", 1)
-    with pytest.raises(WhorlError, match="class 'dodo' has 1 image"):
+    with pytest.raises(WhorlError, match="class 'dodo' has 1 sample"):
         load("folder", plain)
     (plain / "dodo" / "000.png").write_text("broken")
     with pytest.raises(WhorlError, match="class 'dodo' has no image that can be read"):
         load("folder", plain)
 
 
-def test_loose_images_beside_class_folders_are_mentioned(plain: Path) -> None:
+def test_images_outside_class_folders_are_reported(plain: Path) -> None:
     said: list[str] = []
     Image.new("L", (4, 4)).save(plain / "cover.png")
     assert len(load("folder", plain, notify=said.append).train) == 24
-    assert "1 images that lie in" in said[0]
+    assert "1 images in" in said[0]
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="Tiny ImageNet is not at ../shared/data/tinyimagenet100")

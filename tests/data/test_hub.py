@@ -50,7 +50,7 @@ def test_class_labels_and_both_parts(tmp_path: Path) -> None:
     assert (data.name, data.class_names) == (name, ("zebra", "ape"))  # the declared order, without the empty class
     assert data.train_labels.tolist() == [1, 0, 1, 0]
     assert data.test_labels.tolist() == [0, 1]
-    assert (data.train.size, data.input_size, data.train.resident) == (6, 6, True)
+    assert (data.train.size, data.inputs.size, data.train.resident) == (6, 6, True)
     assert greens(data.train) == [0, 1, 2, 3]
     assert data.fingerprint
 
@@ -67,14 +67,14 @@ def test_strings_and_a_split(tmp_path: Path) -> None:
     assert (1 - seen % 2).tolist() == [*data.train_labels, *data.test_labels]
 
 
-def test_unlabelled_test_part_gives_way_to_validation(tmp_path: Path) -> None:
+def test_validation_part_replaces_an_unlabelled_test_part(tmp_path: Path) -> None:
     kind = datasets.ClassLabel(names=["x", "y"])
     fine = rows([0, 1, 1], kind, label="fine_label")
     name = stored(tmp_path / "d", train=fine, validation=fine, test=rows([-1, -1], kind, label="fine_label"))
     assert load(name, None).test_labels.tolist() == [0, 1, 1]
 
 
-def test_fingerprint_follows_the_content(tmp_path: Path) -> None:
+def test_fingerprint_depends_on_the_content(tmp_path: Path) -> None:
     kind = datasets.Value("int64")
     prints = [
         load(stored(tmp_path / str(i), train=rows([*labels, 0, 1], kind)), None).fingerprint
@@ -96,7 +96,7 @@ def test_broken_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resident
     data = load(name, None, notify=said.append)
     assert data.train.resident is resident
     assert data.skipped == ("train[1]", "train[4]")
-    assert said[1] == "left out: train[4]: has no image"
+    assert said[1] == "skipped: train[4]: has no image"
     assert greens(data.train) == [0, 2, 3, 5]
     assert data.train_labels.tolist() == [0, 0, 1, 1]
     assert torch.equal(data.train.read(np.array([3])), data.train.read(np.array([0, 3]))[1:])
@@ -104,16 +104,16 @@ def test_broken_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resident
         load(name, None, DataOptions(strict=True))
 
 
-def test_columns_that_do_not_fit(tmp_path: Path) -> None:
+def test_unsuitable_columns(tmp_path: Path) -> None:
     kind = datasets.Value("string")
     with pytest.raises(WhorlError, match=r"has no column named label or .* its columns are id, img, breed"):
         load(stored(tmp_path / "a", train=rows(["x"], kind, label="breed")), None)
     bare = datasets.Dataset.from_dict({"label": [0, 1]})
     with pytest.raises(WhorlError, match="has no image column; its columns are label"):
         load(stored(tmp_path / "b", train=bare), None)
-    with pytest.raises(WhorlError, match="column 'label' of part 'train' leaves images without a label"):
+    with pytest.raises(WhorlError, match="column 'label' of part 'train' has images without a label"):
         load(stored(tmp_path / "c", train=rows(["x", None], kind)), None)
-    with pytest.raises(WhorlError, match="test images but no training images: y"):
+    with pytest.raises(WhorlError, match="test samples but no training samples: y"):
         load(stored(tmp_path / "d", train=rows(["x"], kind), test=rows(["x", "y"], kind)), None)
 
 

@@ -59,10 +59,13 @@ def test_list_file(tmp_path: Path) -> None:
 def test_sizes(tmp_path: Path) -> None:
     root = layout(tmp_path, ["n00000002", "n00000001"])
     data = load("imagenet", root)
-    assert (data.input_size, data.train.size, data.augment, data.train.resident) == (224, 256, "resized_crop", False)
+    assert (data.train.size, data.train.resident) == (256, False)
+    assert (data.inputs.kind, data.inputs.size, data.inputs.view) == ("images", 224, "resized_crop")
+    assert data.inputs.mirrors
     assert data.class_names == ("n00000001", "n00000002")
     assert data.train.read(np.array([0, 1])).shape == (2, 256, 256, 3)
-    assert load("imagenet", root, DataOptions(resize=112)).train.size == 128
+    smaller = load("imagenet", root, DataOptions(resize=112))
+    assert (smaller.train.size, smaller.inputs.size) == (128, 112)
 
 
 def test_subset_takes_its_classes_only(tmp_path: Path) -> None:
@@ -74,10 +77,10 @@ def test_subset_takes_its_classes_only(tmp_path: Path) -> None:
         load("imagenet100", root, DataOptions(subset="S2"))
 
 
-def test_layouts_that_do_not_fit(tmp_path: Path) -> None:
-    with pytest.raises(WhorlError, match="imagenet needs to know"):
+def test_unsuitable_layouts(tmp_path: Path) -> None:
+    with pytest.raises(WhorlError, match="imagenet needs a folder with images; set `data_dir`"):
         load("imagenet", None)
-    with pytest.raises(WhorlError, match="train is not there; ImageNet lies in"):
+    with pytest.raises(WhorlError, match="train does not exist; ImageNet is expected in"):
         load("imagenet", tmp_path)
     (tmp_path / "train" / "n01440764").mkdir(parents=True)
     Image.new("L", (4, 4)).save(tmp_path / "train" / "n01440764" / "a.JPEG")
@@ -87,7 +90,7 @@ def test_layouts_that_do_not_fit(tmp_path: Path) -> None:
         load("imagenet", tmp_path)
     (tmp_path / "val" / "n01443537").mkdir()
     Image.new("L", (4, 4)).save(tmp_path / "val" / "n01443537" / "a.JPEG")
-    with pytest.raises(WhorlError, match="training images but no test images: n01440764"):
+    with pytest.raises(WhorlError, match="training samples but no test samples: n01440764"):
         load("imagenet", tmp_path)
 
 

@@ -13,18 +13,18 @@ def test_split_takes_a_fifth_of_each_class() -> None:
     assert np.array_equal(split(labels, ("a", "b", "c"))[1], test)
 
 
-def test_a_change_in_one_class_leaves_the_others() -> None:
+def test_a_change_in_one_class_does_not_affect_the_others() -> None:
     _, before = split(np.repeat([0, 1], [10, 10]), ("a", "b"))
     _, after = split(np.repeat([0, 1], [10, 30]), ("a", "b"))
     assert before[before < 10].tolist() == after[after < 10].tolist()
 
 
-def test_one_image_cannot_be_split() -> None:
-    with pytest.raises(WhorlError, match="class 'b' has 1 image"):
+def test_one_sample_cannot_be_split() -> None:
+    with pytest.raises(WhorlError, match="class 'b' has 1 sample"):
         split(np.array([0, 0, 1]), ("a", "b"))
 
 
-def test_choose_nests_and_takes_what_there_is() -> None:
+def test_choices_are_nested_and_limited_by_the_class_size() -> None:
     labels = np.repeat([0, 1], [20, 3])
     few, more = choose(labels, 2), choose(labels, 5)
     assert np.bincount(labels[few]).tolist() == [2, 2]

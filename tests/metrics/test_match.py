@@ -18,7 +18,7 @@ def brute_force(table: np.ndarray) -> int:
     )
 
 
-def test_contingency_counts_and_keeps_rows_nobody_predicted() -> None:
+def test_contingency_has_a_row_for_every_id() -> None:
     table = contingency(np.array([0, 0, 3, 3, 3]), np.array([1, 1, 0, 2, 2]), 5, 3)
     assert table.tolist() == [[0, 2, 0], [0, 0, 0], [0, 0, 0], [1, 0, 2], [0, 0, 0]]
     assert table.dtype == np.int64
@@ -28,7 +28,7 @@ def test_contingency_counts_and_keeps_rows_nobody_predicted() -> None:
 def test_match_is_the_best_of_all_permutations(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(shape[0] * 10 + shape[1])
     for _ in range(20):
-        table = rng.integers(0, 6, shape)  # small counts, so that ties abound
+        table = rng.integers(0, 6, shape)  # small counts, so that there are many ties
         mapping = match(table)
         matched = mapping >= 0
         assert matched.sum() == min(shape)
@@ -45,7 +45,7 @@ def test_match_is_no_majority_vote() -> None:
 def test_matched_accuracy_by_hand() -> None:
     predicted, truth = np.array([0, 0, 0, 1, 1, 1]), np.array([1, 1, 0, 1, 0, 0])
     assert matched_accuracy(predicted, truth, 2, 2) == 4 / 6
-    # A third id that takes a class away from nobody changes nothing.
+    # A third id that is never predicted changes nothing.
     assert matched_accuracy(predicted, truth, 3, 2) == 4 / 6
 
 
@@ -60,7 +60,7 @@ def test_matched_accuracy_does_not_depend_on_the_names_of_ids() -> None:
 @pytest.mark.parametrize(
     ("predicted", "truth"), [([0, 2], [0, 0]), ([0, -1], [0, 0]), ([0, 0], [0, 2]), ([0, 0], [0]), ([[0]], [[0]])]
 )
-def test_contingency_refuses_what_does_not_fit(predicted: list[int], truth: list[int]) -> None:
+def test_contingency_rejects_invalid_labels(predicted: list[int], truth: list[int]) -> None:
     with pytest.raises(ValueError, match="must"):
         contingency(np.array(predicted), np.array(truth), 2, 2)
 

@@ -1,4 +1,4 @@
-"""Clusterers by name: one a file, and others' through the entry point group ``whorl.cluster``."""
+"""Clusterers by name. Other packages register theirs as entry points of the group ``whorl.cluster``."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CLUSTERERS: dict[str, Callable[..., Clusterer]] = {
     "agglomerative": Agglomerative,
     "sinkhorn": Sinkhorn,
 }
-"""name → factory, taking the clusterer's options as keywords."""
+"""Built-in clusterers: name → class, which takes the fields of ``Options`` as keyword arguments."""
 
 
 def create(name: str, **options: Any) -> Clusterer:
-    """The clusterer called ``name``."""
+    """Create the clusterer ``name`` with these options."""
     return registry.find("clusterer", name, CLUSTERERS, "whorl.cluster")(**options)
 
 

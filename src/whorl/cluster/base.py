@@ -1,4 +1,40 @@
-"""What a clusterer is, and what all of them promise: clear errors, no empty cluster, equal bits for equal seeds."""
+"""The interface of a clusterer, and helpers for writing one.
+
+Every clusterer raises clear errors, leaves no cluster empty, and gives the same bits for the same seed. The helpers
+``checked``, ``reproducible``, ``partition`` and ``filled`` provide this. A clusterer is one file, for example::
+
+    # my_package/minibatch.py
+    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    from whorl.cluster.base import Clusters, Options, checked, filled, partition, random_state, reproducible
+    from whorl.types import FloatArray
+
+
+    class MiniBatch(Options):
+        # k-means on mini-batches, for many samples.
+
+        def fit_predict(self, features: FloatArray, k: int, seed: int) -> Clusters:
+            points = checked(features, k, self.l2)  # float32, or an error for k > n and values that are not finite
+            model = MiniBatchKMeans(
+                k,
+                n_init=self.restarts,
+                max_iter=self.iterations,
+                tol=self.tolerance,
+                random_state=random_state(seed),  # accepts seeds of 63 bits
+            )
+            with reproducible(ConvergenceWarning):  # one thread; ignores the warnings that are expected
+                labels = model.fit_predict(points)
+            return filled(points, partition(points, labels, k))  # computes centres and inertia; fills empty clusters
+
+Register it in the ``pyproject.toml`` of your package, and select it by ``cluster.name`` in the config::
+
+    [project.entry-points."whorl.cluster"]
+    minibatch = "my_package.minibatch:MiniBatch"
+
+``Options`` is a frozen dataclass with the options of the config's section ``cluster``. A clusterer derives from it,
+because it is created with all of these options as keyword arguments.
+"""
 
 from __future__ import annotations
 
@@ -18,59 +54,64 @@ from whorl.types import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """A partition of the samples. Every id 0..k-1 has at least one member."""
+    """A partition of n samples into k clusters, none of them empty."""
 
     labels: IntArray
+    """The cluster 0..k-1 of each sample [n]."""
     centres: FloatArray
+    """The means of the clusters [k, d]."""
     inertia: float
-    """Sum of squared distances of the samples to the centre of their cluster."""
+    """Sum of the squared distances of the samples to the centres of their clusters."""
 
 
 class Clusterer(Protocol):
-    """Splits features into exactly ``k`` non-empty groups; a function of its arguments and the seed alone.
+    """Partitions features into exactly ``k`` non-empty clusters.
 
-    Write one as ``points = checked(features, k)``, your algorithm, ``return filled(points, clusters)``. Where the
-    algorithm gives labels alone, ``partition`` makes clusters of them.
+    The result depends on the features, ``k``, the seed and the options only, and the features are not changed.
     """
 
     def fit_predict(self, features: FloatArray, k: int, seed: int) -> Clusters:
-        """Group the rows of ``features`` [n, d]."""
+        """Partition the rows of ``features`` [n, d] into ``k`` clusters. ``seed`` may have up to 63 bits."""
         ...
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the config's section ``cluster`` sets. Every clusterer takes all of it and says what it has no use for.
+    """The options of the config's section ``cluster``, and the base class of the clusterers.
 
-    Every value is explicit because library defaults have changed over time. ``l2`` puts the features at length one
-    first; centres and inertia are then those of the normalised features.
+    Every clusterer accepts all of them; its docstring says which ones have no effect. None of them is left to the
+    defaults of a library, which change between versions.
     """
 
     restarts: int = 10
+    """Number of runs with different initialisations, of which the best is kept."""
     iterations: int = 300
+    """Maximum number of iterations of one run."""
     tolerance: float = 1e-4
+    """Convergence threshold; its meaning depends on the algorithm."""
     l2: bool = False
+    """Normalise the features to length one before clustering. Centres and inertia refer to the normalised features."""
 
 
 def checked(features: npt.NDArray[np.floating[Any]], k: int, l2: bool = False) -> FloatArray:
-    """The features as float32 rows, or a clear error: too few samples for ``k`` clusters, or not finite.
+    """The features as contiguous float32 [n, d], with ``l2`` normalised to length one.
 
-    With ``l2`` the rows are put at length one.
+    Raises ``WhorlError`` if ``k`` < 1, ``k`` > n, or a feature is not finite.
     """
     if features.ndim != 2:
         raise ValueError(f"features {features.shape} must be [samples, dimensions]")
     if k < 1:
         raise WhorlError(f"cannot make {k} clusters; ask for at least 1")
     if k > len(features):
-        raise WhorlError(f"cannot make {k} clusters of {len(features)} samples; give more images or ask for fewer")
-    with np.errstate(over="ignore"):  # what overflows float32 is reported below
+        raise WhorlError(f"cannot make {k} clusters of {len(features)} samples; add samples or ask for fewer clusters")
+    with np.errstate(over="ignore"):  # values that overflow float32 are reported below
         points = np.ascontiguousarray(features, dtype=np.float32)
     require_finite(points)
     return unit_rows(points).astype(np.float32) if l2 else points
 
 
 def require_finite(features: npt.NDArray[np.floating[Any]]) -> None:
-    """Raise unless every feature is a finite number."""
+    """Raise ``WhorlError`` unless all features are finite."""
     if bad := int(np.count_nonzero(~np.isfinite(features).all(axis=1))):
         raise WhorlError(
             f"the features of {bad} of {len(features)} samples are not finite: training diverged; "
@@ -79,16 +120,16 @@ def require_finite(features: npt.NDArray[np.floating[Any]]) -> None:
 
 
 def random_state(seed: int) -> np.random.RandomState:
-    """What scikit-learn draws from, for seeds of 63 bits."""
-    # Through a bit generator, because RandomState alone refuses seeds of more than 32 bits.
+    """A random generator for scikit-learn's ``random_state``."""
+    # Created from a bit generator, because RandomState itself does not accept seeds of more than 32 bits.
     return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
 
 
 @contextmanager
 def reproducible(*expected: type[Warning]) -> Iterator[None]:
-    """Run a library's algorithm on one thread, without the warnings that are ``expected``.
+    """Run a library's algorithm in a single thread and ignore the ``expected`` warnings.
 
-    Several threads add up partial sums in the order they finish, so only one gives equal bits for equal seeds.
+    With several threads, the order in which partial sums are added varies, and with it the last bits of the result.
     """
     with threadpool_limits(1), warnings.catch_warnings():
         for category in expected:
@@ -97,19 +138,19 @@ def reproducible(*expected: type[Warning]) -> Iterator[None]:
 
 
 def partition(points: FloatArray, labels: IntArray, k: int) -> Clusters:
-    """The clusters that labels 0..k-1 make: means as centres, and the inertia about them. Some may be empty."""
+    """The clusters given by labels 0..k-1, with their means as centres. Some may be empty; see ``filled``."""
     wide = points.astype(np.float64)
     centres = _means(wide, labels, np.bincount(labels, minlength=k))
-    # One cluster at a time, because differences of all samples at once would take several times their memory.
+    # One cluster at a time, because the differences of all samples would take several times their memory.
     inertia = sum(float(_squared(wide[labels == j] - centres[j]).sum()) for j in range(k))
     return Clusters(labels.astype(np.int64), centres.astype(np.float32), inertia)
 
 
 def filled(points: FloatArray, clusters: Clusters) -> Clusters:
-    """The same clusters with no empty one; what has no empty cluster is returned as it is.
+    """The clusters with a sample moved into each empty one; returned unchanged if none is empty.
 
-    Among duplicates an algorithm may find fewer than k distinct groups. Each empty cluster then takes the sample
-    farthest from its own centre among clusters with more than one member (lowest index on ties).
+    If there are duplicates, an algorithm may find fewer than ``k`` distinct groups. Each empty cluster then takes the
+    sample that is farthest from its centre, among clusters with more than one member (the lowest index on ties).
     """
     k = len(clusters.centres)
     counts = np.bincount(clusters.labels, minlength=k)
@@ -132,7 +173,7 @@ def filled(points: FloatArray, clusters: Clusters) -> Clusters:
 
 
 def unit_rows(features: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
-    """The rows at length one, in float64. A row of zeros has no direction and stays."""
+    """The rows normalised to length one, in float64. Rows of zeros stay as they are."""
     wide = features.astype(np.float64)
     norms = np.linalg.norm(wide, axis=1, keepdims=True)
     return wide / np.where(norms > 0, norms, 1.0)

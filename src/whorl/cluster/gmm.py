@@ -1,4 +1,4 @@
-"""A mixture of Gaussians: clusters of different spread, where k-means sees round ones of one size."""
+"""Gaussian mixture model: clusters may differ in size and shape, whereas k-means assumes equal spheres."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from whorl.cluster.kmeans import KMeans
 from whorl.types import FloatArray, IntArray
 
 REGULARISATION = 1e-6
-"""Added to every variance."""
+"""Added to every variance (scikit-learn's ``reg_covar``)."""
 
 
 class GMM(Options):
-    """Gaussians fitted by expectation-maximisation from the partition of k-means; each sample goes to the likeliest.
+    """Gaussians fitted by expectation-maximisation, starting from k-means; each sample takes the most likely one.
 
-    Covariances are full. They are diagonal instead where a component has fewer than twice as many samples as there
-    are dimensions, in the partition of k-means or after the full fit, and where the full fit fails. If the diagonal
-    one fails too, or all features are constant, the partition of k-means stays (docs/protocol.md, A45). Centres are
-    means of the members.
+    Covariances are full, unless a component has fewer than twice as many samples as there are dimensions (in the
+    partition of k-means or after the full fit) or the full fit fails. Then all covariances are diagonal. If the
+    diagonal fit fails too, or all features are constant, the result is the partition of k-means (docs/protocol.md,
+    A45). Centres are the means of the members.
     """
 
     def fit_predict(self, features: FloatArray, k: int, seed: int) -> Clusters:
@@ -29,7 +29,7 @@ class GMM(Options):
         points = checked(features, k, self.l2)
         start = KMeans(self.restarts, self.iterations, self.tolerance).fit_predict(points, k, seed).labels
         rows = points.astype(np.float64)
-        rows -= rows.mean(axis=0)  # the mixture stays the same, and rounding matters less
+        rows -= rows.mean(axis=0)  # does not change the mixture, but reduces rounding errors
         labels = self._mixture(rows, start, k) if rows.any() else start
         return filled(points, partition(points, labels, k))
 
@@ -43,9 +43,9 @@ class GMM(Options):
         return start if labels is None else labels
 
     def _fitted(self, rows: npt.NDArray[np.float64], start: IntArray, k: int, kind: str) -> IntArray | None:
-        """The likeliest component of each row, or None where a covariance is no longer positive definite."""
+        """The most likely component of each row, or None if a covariance is not positive definite."""
         groups = [rows[start == j] for j in range(k)]
-        # Not having converged after all iterations is no reason to stop: the labels are as good as they are.
+        # If the fit has not converged after all iterations, its labels are used as they are.
         with reproducible(ConvergenceWarning):
             try:
                 model = GaussianMixture(
@@ -59,7 +59,7 @@ class GMM(Options):
                     precisions_init=np.stack([_precision(group, kind) for group in groups]),
                 )
                 return np.asarray(model.fit_predict(rows), dtype=np.int64)
-            except (ValueError, np.linalg.LinAlgError):  # so scikit-learn and NumPy report it
+            except (ValueError, np.linalg.LinAlgError):  # raised by scikit-learn and NumPy
                 return None
 
 
@@ -68,10 +68,10 @@ def _smallest(labels: IntArray, k: int) -> int:
 
 
 def _precision(group: npt.NDArray[np.float64], kind: str) -> npt.NDArray[np.float64]:
-    """The inverse covariance of the rows: a matrix, or for ``diag`` its diagonal."""
+    """The inverse covariance matrix of the rows, or only its diagonal for ``diag``."""
     deviations = group - group.mean(axis=0)
     if kind == "diag":
         return np.asarray(1 / (np.square(deviations).mean(axis=0) + REGULARISATION))
     covariance = deviations.T @ deviations / len(group) + REGULARISATION * np.eye(group.shape[1])
     inverse = np.linalg.inv(covariance)
-    return np.asarray((inverse + inverse.T) / 2)  # rounding leaves it a little skew, which scikit-learn refuses
+    return np.asarray((inverse + inverse.T) / 2)  # scikit-learn requires exact symmetry

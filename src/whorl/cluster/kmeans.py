@@ -1,4 +1,4 @@
-"""k-means, the paper's clusterer (section 4.1)."""
+"""k-means, the clusterer of the paper (section 4.1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from whorl.types import FloatArray
 
 
 class KMeans(Options):
-    """Lloyd's algorithm from k-means++ seeds; the restart with the lowest inertia wins (docs/protocol.md, A7)."""
+    """Lloyd's algorithm with k-means++ initialisation; the best of several restarts is kept (docs/protocol.md, A7)."""
 
     def fit_predict(self, features: FloatArray, k: int, seed: int) -> Clusters:
         """Group the rows of ``features`` [n, d] into ``k`` clusters."""
@@ -25,7 +25,7 @@ class KMeans(Options):
             algorithm="lloyd",
             random_state=random_state(seed),
         )
-        # The warning is about duplicates, which `filled` settles.
+        # scikit-learn warns about duplicates that leave clusters empty; `filled` takes care of them.
         with reproducible(ConvergenceWarning):
             model.fit(points)
         labels = model.labels_.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Clusters of equal size, by optimal transport."""
+"""Clusters of equal size by optimal transport."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from whorl.cluster.kmeans import KMeans
 from whorl.types import FloatArray
 
 ENTROPY = 0.05
-"""How soft the assignment is, in units of how much farther a centre is than the nearest one, in squared distance."""
+"""Softness of the assignment, relative to the mean difference in squared distance to a centre and the nearest one."""
 COOLING = 6
-"""How often the entropy is halved at the start, until it is ``ENTROPY``."""
+"""Number of halvings of the entropy at the start, down to ``ENTROPY``."""
 SWEEPS = 20
-"""Sinkhorn-Knopp iterations for one assignment at most; the next one goes on from their prices."""
+"""Maximum number of Sinkhorn-Knopp iterations per assignment; the next one starts from their prices."""
 
 
 class Sinkhorn(Options):
     """k-means with clusters whose sizes differ by at most one.
 
-    From the centres of k-means, two steps alternate: samples are transported to the clusters, softly and in equal
-    shares, by Sinkhorn-Knopp iterations (Cuturi 2013, "Sinkhorn distances"), and centres become the means of what
-    they got. Asano et al. 2020, "Self-labelling via simultaneous clustering and representation learning", make pseudo
-    labels by the same transport, of a classifier's outputs. At the end the assignment is made hard, by ``balanced``,
-    which is exact, and again alternates with the means. Both end after ``iterations``, or when the cost falls by a
-    share of less than ``tolerance``; then no other even assignment to the final centres is better by more than that.
+    Starting from the centres of k-means, two steps alternate. Sinkhorn-Knopp iterations (Cuturi 2013, "Sinkhorn
+    distances") assign the samples softly to clusters of equal total weight, and each centre becomes the weighted mean
+    of its samples. Asano et al. 2020, "Self-labelling via simultaneous clustering and representation learning", use the
+    same transport on the outputs of a classifier to make pseudo labels. Then hard assignments, computed exactly by
+    ``balanced``, alternate with the means in the same way. Each of the two loops ends after ``iterations``, or when the
+    relative decrease of the cost is less than ``tolerance``. At the end, no other balanced assignment to the final
+    centres has a cost that is lower by more than this.
     """
 
     def fit_predict(self, features: FloatArray, k: int, seed: int) -> Clusters:
@@ -37,9 +38,11 @@ class Sinkhorn(Options):
         centres = KMeans(self.restarts, self.iterations, self.tolerance).fit_predict(points, k, seed).centres
         with reproducible():
             cost = _distances(points, centres)
-            entropy = ENTROPY * float((cost - cost.min(axis=1, keepdims=True)).mean()) or 1.0  # 0 if all are alike
+            entropy = (
+                ENTROPY * float((cost - cost.min(axis=1, keepdims=True)).mean()) or 1.0
+            )  # 0 if all samples are equal
             prices = np.zeros(k)
-            for halvings in range(COOLING, 0, -1):  # prices are found far sooner from those of a softer transport
+            for halvings in range(COOLING, 0, -1):  # prices converge much faster when started from a softer transport
                 prices = transport(cost, prices, entropy * 2**halvings)[1]
             moved = np.inf
             for _ in range(self.iterations):
@@ -60,10 +63,10 @@ class Sinkhorn(Options):
 def transport(
     cost: npt.NDArray[np.float64], prices: npt.NDArray[np.float64], entropy: float
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The plan [n, k] by which each sample gives away 1 and each cluster gets n / k, and the ``prices`` [k] behind it.
+    """The transport plan [n, k], whose rows sum to 1 and columns to n / k, and its ``prices`` [k].
 
-    A sample shares itself out by exp((price - cost) / entropy); prices go up where a cluster gets too little. All of
-    it in logarithms, where nothing overflows.
+    The weights of a sample are proportional to exp((price - cost) / entropy). Each iteration raises the prices of
+    clusters that get too little weight. Everything is computed in logarithms, so that nothing overflows.
     """
     n, k = cost.shape
     for _ in range(SWEEPS):

@@ -1,4 +1,4 @@
-"""Spectral clustering: what hangs together in the graph of nearest neighbours, whatever its shape."""
+"""Spectral clustering: clusters of any shape that are connected in the nearest-neighbour graph."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from whorl.cluster.kmeans import KMeans
 from whorl.types import FloatArray
 
 NEIGHBOURS = 15
-"""How many nearest samples each one is joined to, itself included, as scikit-learn counts them."""
+"""Number of nearest neighbours in the graph. As in scikit-learn, a sample counts as its own neighbour."""
 
 
 class Spectral(Options):
-    """k-means on the first ``k`` eigenvectors of the normalised graph Laplacian.
+    """k-means on the eigenvectors of the normalised graph Laplacian with the ``k`` smallest eigenvalues.
 
-    The steps of scikit-learn's SpectralClustering with nearest neighbours, one by one, so that all options reach its
-    k-means. The eigenvectors are found by LOBPCG from a seeded start, because ARPACK, the library's default, draws
-    unseeded numbers on degenerate graphs, and factorises a matrix that grows with the square of the samples.
+    Does the same as scikit-learn's SpectralClustering with nearest neighbours, but all options apply to the k-means
+    step. The eigenvectors are computed by LOBPCG from a seeded start. ARPACK, the default of scikit-learn, draws
+    unseeded numbers on degenerate graphs and factorises a matrix whose size grows with the square of the samples.
     """
 
     def fit_predict(self, features: FloatArray, k: int, seed: int) -> Clusters:
         """Group the rows of ``features`` [n, d] into ``k`` clusters."""
         points = checked(features, k, self.l2)
-        labels = np.arange(len(points)) % k  # all there is to say about one cluster, and about as many as samples
+        labels = np.arange(len(points)) % k  # correct for k = 1 and for k = n
         if 1 < k < len(points):
-            # The warnings: a graph in several parts, whose first eigenvectors tell the parts apart, which is what
-            # clusters are wanted for; and eigenvectors short of full precision, which k-means has no need of.
+            # scikit-learn warns if the graph is not connected, which is no problem, because the eigenvectors then
+            # separate its components; and if the eigenvectors are not fully precise, which k-means does not need.
             with reproducible(UserWarning):
                 embedded = spectral_embedding(
                     neighbour_graph(points, k),
@@ -45,11 +45,11 @@ class Spectral(Options):
 
 
 def neighbour_graph(points: FloatArray, k: int) -> Any:
-    """A sparse matrix [n, n]: 1 where two samples are among each other's ``NEIGHBOURS`` nearest, 0.5 where one is.
+    """The affinity matrix [n, n], sparse: 1 if two samples are neighbours of each other, 0.5 if only one is.
 
-    Fewer are joined where a cluster has on average fewer samples (but at least one other), because a graph that joins
-    everything says nothing. Twice as many, again and again, where the graph has more parts than there are clusters,
-    because its eigenvectors do not say which parts are near each other.
+    Each sample has ``NEIGHBOURS`` neighbours, or n / k if that is less (at least itself and one other), because a graph
+    in which everything is connected has no structure. While the graph has more components than there are clusters,
+    the number of neighbours is doubled, because the eigenvectors do not show which components are close.
     """
     wide, n = points.astype(np.float64), len(points)
     neighbours = min(NEIGHBOURS, max(2, n // k))

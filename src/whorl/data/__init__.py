@@ -1,4 +1,4 @@
-"""Data sets by name: each loader gives a ``Dataset``, and ``load`` shapes it as the options ask."""
+"""Data sets by name. Each loader returns a ``Dataset``; ``load`` applies the options to it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from whorl.data.hub import load_hub
 from whorl.data.imagenet import load_imagenet, load_imagenet100
 from whorl.data.options import DataOptions, Notify
 from whorl.data.shape import shape
-from whorl.data.source import ArraySource, Concat, Dataset, FileSource, Subset, batches
+from whorl.data.source import ArraySource, Concat, Dataset, FileSource, Subset, VectorSource, batches
 from whorl.data.synthetic import load_synthetic
-from whorl.data.trouble import mendable
+from whorl.data.trouble import file_errors
+from whorl.data.vectors import load_vectors
 
 __all__ = [
     "LOADERS",
@@ -28,6 +29,7 @@ __all__ = [
     "Loader",
     "Notify",
     "Subset",
+    "VectorSource",
     "batches",
     "fetch_cifar100",
     "find_loader",
@@ -36,7 +38,10 @@ __all__ = [
 ]
 
 Loader = Callable[[Path | None, DataOptions, Notify], Dataset]
-"""What a data set is to the registry, and what an entry point in the group ``whorl.data`` must name."""
+"""The type of a loader, called with ``data_dir``, the options and a callback for messages.
+
+Other packages register loaders as entry points of the group ``whorl.data``.
+"""
 
 LOADERS: dict[str, Loader] = {
     "cifar100": load_cifar100,
@@ -45,6 +50,7 @@ LOADERS: dict[str, Loader] = {
     "imagenet": load_imagenet,
     "imagenet100": load_imagenet100,
     "synthetic": load_synthetic,
+    "vectors": load_vectors,
 }
 
 _GROUP = "whorl.data"
@@ -52,7 +58,7 @@ _HUB = "hub:"
 
 
 def names() -> list[str]:
-    """The data sets there are, those of other packages among them; ``hub:NAME`` comes on top."""
+    """The names of all data sets, including those of other packages; ``hub:NAME`` is not listed."""
     return registry.names(LOADERS, _GROUP)
 
 
@@ -69,7 +75,7 @@ def load(
     options: DataOptions = DataOptions(),  # noqa: B008 - frozen
     notify: Notify = lambda line: None,
 ) -> Dataset:
-    """The data set ``name``, with fewer classes, fewer images or another size where the options ask for it."""
+    """The data set ``name`` with the options applied. Errors of the file system become one-line messages."""
     loader = find_loader(name)
-    with mendable(name):
+    with file_errors(name):
         return shape(loader(directory, options, notify), options)

@@ -1,4 +1,4 @@
-"""Finding broken images before a run does: each is tried once, in threads, and the result is remembered."""
+"""Finds broken images before training: decodes each image once, in threads, and caches the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from whorl.errors import WhorlError
 from whorl.types import IntArray
 
 SIZE = 8
-"""Decoding to this side is enough to find damage, and quick for a JPEG."""
+"""Decoding at this size is enough to find damage, and fast for JPEG."""
 
 _CHUNK = 64
 Broken = dict[int, str]
@@ -36,10 +36,11 @@ def gather(
     options: DataOptions,
     notify: Notify,
 ) -> tuple[npt.NDArray[np.bool_], ArraySource | None]:
-    """Which images can be read, and those in memory if they are to be ``resident``.
+    """A mask of the images that can be read, and their pixels in memory if ``resident`` (else None).
 
-    ``image(i, side)`` decodes one or raises ``WhorlError``. Where nothing is kept in memory the outcome is remembered
-    under ``key``, which stands for the content. Broken images are named one by one, or an error if options are strict.
+    ``image(i, side)`` decodes one image or raises ``WhorlError``. If the images are not kept in memory, the result is
+    cached under ``key``, which identifies the content. Each broken image is reported in one line, or raises an error
+    if ``options.strict``.
     """
     pixels = np.empty((len(labels) if resident else 0, size, size, 3), np.uint8)
 
@@ -54,9 +55,9 @@ def gather(
 
     broken = find(range(len(labels))) if resident else _remembered(key, len(labels), find)
     if broken and options.strict:
-        raise WhorlError(f"{broken[min(broken)]}; mend or remove it, or leave --strict out to skip it")
+        raise WhorlError(f"{broken[min(broken)]}; repair or remove it, or leave `strict` out to skip it")
     for _, message in sorted(broken.items()):
-        notify(f"left out: {message}")
+        notify(f"skipped: {message}")
     keep = np.ones(len(labels), bool)
     keep[list(broken)] = False
     counts = np.bincount(labels[keep], minlength=len(class_names))
@@ -80,9 +81,9 @@ def _failures(rows: Sequence[int], attempt: Callable[[int], None], threads: int)
 
 
 def _remembered(key: str, count: int, find: Callable[[Sequence[int]], Broken]) -> Broken:
-    """The outcome for ``key``, put in the cache for the next time. A useless cache does no harm.
+    """The broken images, from the cache if it has an entry for ``key``. A damaged or read-only cache is ignored.
 
-    Only good news are believed: images that were broken are tried again, since rights or Pillow may have changed.
+    Images that were broken are decoded again, because permissions or Pillow may have changed.
     """
     path = cache() / "checked" / f"{key}.json"
     try:

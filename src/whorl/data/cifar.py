@@ -1,4 +1,4 @@
-"""CIFAR-100 in its official binary form: from a folder, from the archive itself, or downloaded."""
+"""CIFAR-100 in its official binary version: from a folder, from the archive, or downloaded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 import torch
 
 from whorl.data.download import cache, fetch, md5
+from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.source import ArraySource, Dataset
-from whorl.data.trouble import mendable, reason
+from whorl.data.trouble import file_errors, reason
 from whorl.errors import WhorlError
 from whorl.types import IntArray
 
@@ -36,7 +37,7 @@ wolf woman worm"""
 
 
 def load_cifar100(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
-    """CIFAR-100 from a folder or an archive; without a directory from the user's cache, downloaded if need be."""
+    """CIFAR-100 from a folder or an archive. Without ``directory``: from the user's cache, downloaded if necessary."""
     place = fetch_cifar100(None) if directory is None else _locate(directory)
     read = _from_folder(place) if place.is_dir() else _from_archive(place)
     train, train_labels = _parse(read["train.bin"], "train.bin", place)
@@ -50,32 +51,36 @@ def load_cifar100(directory: Path | None, options: DataOptions, notify: Notify) 
         test_labels=test_labels,
         class_names=tuple(listed if len(listed) == 100 else _CLASSES.split()),
         fingerprint="",
-        mean=(0.5071, 0.4867, 0.4408),
-        std=(0.2675, 0.2565, 0.2761),
-        augment="crop_flip",
-        input_size=32,
+        inputs=Inputs(
+            kind="images",
+            size=32,
+            mean=(0.5071, 0.4867, 0.4408),
+            std=(0.2675, 0.2565, 0.2761),
+            view="crop_flip",
+            mirrors=True,
+        ),
     )
 
 
 def fetch_cifar100(directory: Path | None) -> Path:
-    """Where CIFAR-100 lies: in ``directory`` or the user's cache, downloaded unless it is there.
+    """The path of CIFAR-100 in ``directory`` or in the user's cache, downloaded if it is missing.
 
-    Unpacked files, and an archive given by its own name, are left for ``load`` to check.
+    Unpacked files, and an archive given by its full path, are not checked here but by ``load``.
     """
     if directory is None:
         return fetch(URL, MD5, cache() / ARCHIVE)
-    with mendable("cifar100"):
+    with file_errors("cifar100"):
         found = directory if directory.is_file() else _in_folder(directory)
         target = directory / ARCHIVE
         if found is not None and found != target:
             return found
         if found is not None and md5(found) != MD5:
-            raise WhorlError(f"{found} is not the official archive, or only half of it; move it away and fetch again")
+            raise WhorlError(f"{found} is not the official archive, or incomplete; move it away and fetch again")
     return fetch(URL, MD5, target)
 
 
 def _in_folder(directory: Path) -> Path | None:
-    """The folder with the two files, or the archive, whichever ``directory`` has."""
+    """The folder with the two files, or else the archive; None if ``directory`` has neither."""
     for place in (directory, directory / FOLDER):
         if any((place / name).is_file() for name in COUNTS):
             return place
@@ -86,12 +91,14 @@ def _locate(directory: Path) -> Path:
     if directory.is_file():
         return directory
     if not directory.exists():
-        raise WhorlError(f"{directory} is not there; check --data-dir, or leave it out to download CIFAR-100")
+        raise WhorlError(f"{directory} does not exist; check `data_dir`, or leave it out to download CIFAR-100")
     place = _in_folder(directory)
     if place is None and any((directory / name).exists() for name in ("cifar-100-python", "meta")):
-        raise WhorlError(f"{directory} holds the Python version of CIFAR-100; the binary version is needed: {URL}")
+        raise WhorlError(f"{directory} has the Python version of CIFAR-100; the binary version is needed: {URL}")
     if place is None:
-        raise WhorlError(f"{directory} has neither train.bin and test.bin nor {ARCHIVE}; `whorl data cifar100` gets it")
+        raise WhorlError(
+            f"{directory} has neither train.bin and test.bin nor {ARCHIVE}; download it with whorl data cifar100"
+        )
     return place
 
 
@@ -106,7 +113,7 @@ def _from_folder(folder: Path) -> dict[str, bytes]:
 
 
 def _from_archive(path: Path) -> dict[str, bytes]:
-    """The members by their last name only, straight into memory: no path in the archive is ever written to."""
+    """The contents of the files, by file name without folders. They are read into memory; nothing is extracted."""
     read: dict[str, bytes] = {}
     try:
         with tarfile.open(path, "r:gz") as archive:
@@ -117,26 +124,26 @@ def _from_archive(path: Path) -> dict[str, bytes]:
                     stream = archive.extractfile(member)
                     read[name] = b"" if stream is None else stream.read()
     except (tarfile.TarError, zlib.error, EOFError, BadGzipFile) as error:
-        why = f"{path} is damaged or only half downloaded ({reason(error)})"
-        raise WhorlError(f"{why}; get it again from {URL}") from error
+        why = f"{path} is damaged or incomplete ({reason(error)})"
+        raise WhorlError(f"{why}; download it again from {URL}") from error
     return _complete(read, path)
 
 
 def _complete(read: dict[str, bytes], place: Path) -> dict[str, bytes]:
     for name in COUNTS:
         if name not in read:
-            raise WhorlError(f"{place} holds no {name}; get the binary version of CIFAR-100 again from {URL}")
+            raise WhorlError(f"{place} has no {name}; download the binary version of CIFAR-100 again from {URL}")
     return read
 
 
 def _check_size(name: str, size: int, place: Path) -> None:
-    """Before reading: an archive may claim any size."""
+    """Check the size before reading, because an archive may claim any size."""
     if name in COUNTS:
         official = COUNTS[name] * _RECORD
         if size != official:
-            raise WhorlError(f"{name} in {place} has {size:,} bytes, not {official:,}; get it again from {URL}")
+            raise WhorlError(f"{name} in {place} has {size:,} bytes, not {official:,}; download it again from {URL}")
     elif size > 1 << 20:
-        raise WhorlError(f"{name} in {place} is too long to be a list of class names")
+        raise WhorlError(f"{name} in {place} is too long for a list of class names; download it again from {URL}")
 
 
 def _parse(data: bytes, name: str, place: Path) -> tuple[ArraySource, IntArray]:
@@ -144,7 +151,7 @@ def _parse(data: bytes, name: str, place: Path) -> tuple[ArraySource, IntArray]:
     labels = records[:, 1].astype(np.int64)
     if labels.max() > 99:
         raise WhorlError(
-            f"{name} in {place} has class {labels.max()}, but CIFAR-100 ends at 99; get it again from {URL}"
+            f"{name} in {place} has class {labels.max()}, but CIFAR-100 ends at 99; download it again from {URL}"
         )
     images = records[:, 2:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return ArraySource(torch.from_numpy(np.ascontiguousarray(images))), labels

@@ -1,69 +1,59 @@
-"""One image file, of whatever kind, to a square of RGB bytes."""
+"""Decodes an image file of any format and mode to a square RGB array."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from whorl.data.trouble import printable, reason
 from whorl.errors import WhorlError
 
 Pixels = npt.NDArray[np.uint8]
 
-# What Pillow would log of a damaged file is in the error; with no handler at all Python prints it to stderr.
+# Pillow logs what is wrong with a damaged file, and Python prints it to stderr if there is no handler. The error that
+# is raised contains the same information.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
-
-_UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-_ORIENTATION = 0x0112
 
 
 def decode(file: str | Path | BinaryIO, size: int, name: str | None = None) -> Pixels:
-    """The image as RGB [size, size, 3]: upright, its centre square, antialiased bilinear.
+    """The image as RGB [size, size, 3]: upright, cropped to its centre square, resized (bilinear, antialiased).
 
-    Transparency lies on white; 16-bit grey keeps its range (divided by 257). ``name`` is what an error calls the image.
+    Transparent pixels are blended with white. 16-bit grey values are divided by 257. Errors call the image ``name``.
     """
     try:
         with _quiet_pillow, Image.open(file) as image:
             return np.array(_square(_loaded(image, size), size))
     except MemoryError:
         raise
-    except Exception as error:  # Pillow's readers let out nearly every kind of exception on damaged files
+    except Exception as error:  # Pillow raises almost any exception on damaged files
         shown = name or (str(file) if isinstance(file, str | Path) else "image")
         raise WhorlError(f"{printable(shown)}: cannot be read as an image ({_why(error)})") from error
 
 
 def _loaded(image: Image.Image, size: int) -> Image.Image:
-    """The pixels in memory, upright."""
+    """The image with its pixels loaded and rotated according to its EXIF orientation."""
     if image.format == "JPEG":
-        # Lets libjpeg drop fine detail while decoding. Twice the size wanted is kept, so that what is left for the
-        # antialiased resize decides how the result looks.
+        # libjpeg can decode at a reduced size, which is faster. At least twice the target size is kept, so that the
+        # antialiased resize still determines the result.
         scale = 2 * size / min(image.size)
         image.draft(None, (max(1, round(image.width * scale)), max(1, round(image.height * scale))))
     image.load()
-    try:
-        turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # a damaged EXIF block says nothing about the pixels
-        turn = None
-    return image if turn is None else image.transpose(turn)
+    with suppress(Exception):  # a damaged EXIF block does not make the pixels unusable
+        # In place, because Pillow then rotates before it rewrites the EXIF block, which fails if parts are damaged.
+        ImageOps.exif_transpose(image, in_place=True)
+    return image
 
 
 def _square(image: Image.Image, size: int) -> Image.Image:
-    """Cut before converting and resizing: the same pixels as after, and a very long image costs no memory."""
+    """The centre square as RGB. Cropping comes first, so that a very long image needs little memory."""
     side = min(image.size)
     left, top = (image.width - side) // 2, (image.height - side) // 2
     if image.size != (side, side):
@@ -76,7 +66,7 @@ def _square(image: Image.Image, size: int) -> Image.Image:
 
 def _rgb(image: Image.Image) -> Image.Image:
     if image.mode == "I" or image.mode.startswith("I;16"):
-        # Pillow's own conversion clips everything above 255.
+        # Pillow would clip everything above 255.
         deep = np.clip(np.asarray(image).astype(np.int64), 0, 65535)
         return Image.fromarray(((deep + 128) // 257).astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:
@@ -87,19 +77,20 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 def _why(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
-        return "not an image, or one of an unknown format"
+        return "not an image, or in an unknown format"
     if isinstance(error, Image.DecompressionBombError):
         return "too many pixels to be safe"
-    if isinstance(error, OSError) and error.strerror:  # without the path, which the message names already
+    if isinstance(error, OSError) and error.strerror:  # without the path, which the message already has
         return error.strerror.lower()
     return reason(error)
 
 
 class _Quiet:
-    """Keeps Pillow's warnings to itself while any thread decodes.
+    """Ignores Pillow's warnings while at least one thread decodes.
 
-    ``warnings.catch_warnings`` changes the whole process and must be left in the order it was entered, which threads do
-    not do; so the first one in sets the filter and the last one out takes it away.
+    ``warnings.catch_warnings`` changes the state of the whole process and has to be exited in reverse order, which
+    concurrent threads do not do. So the thread that enters while no other is inside sets the filter, and the one that
+    leaves last removes it.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The 1797 hand-written digits that come with scikit-learn: 8×8, grey, ten classes, no download."""
+"""The 1797 handwritten digits that are included in scikit-learn: 8×8, grey, ten classes, no download."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.source import ArraySource, Dataset, Subset
 from whorl.data.split import split
@@ -15,7 +16,7 @@ _MEAN, _STD = 0.3054, 0.3759  # of the training images
 
 
 def load_digits(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
-    """The digits with a fixed split; ``shift`` as augmentation, since a mirrored digit is another one or none."""
+    """The digits with a fixed split. The view is ``shift``, because a mirrored digit does not belong to its class."""
     from sklearn.datasets import load_digits as bundled
 
     grey, labels = bundled(return_X_y=True)
@@ -32,8 +33,5 @@ def load_digits(directory: Path | None, options: DataOptions, notify: Notify) ->
         test_labels=labels[test],
         class_names=names,
         fingerprint="",
-        mean=(_MEAN, _MEAN, _MEAN),
-        std=(_STD, _STD, _STD),
-        augment="shift",
-        input_size=8,
+        inputs=Inputs(kind="images", size=8, mean=(_MEAN,) * 3, std=(_STD,) * 3, view="shift", mirrors=False),
     )

@@ -1,4 +1,4 @@
-"""Checked downloads with a progress bar."""
+"""Downloads with a checksum and a progress bar."""
 
 from __future__ import annotations
 
@@ -17,32 +17,34 @@ def cache() -> Path:
 
 
 def md5(path: Path) -> str:
-    """Checksum of a file."""
+    """The MD5 checksum of a file."""
     import pooch
 
     return str(pooch.file_hash(str(path), alg="md5"))
 
 
 def fetch(url: str, checksum: str, target: Path) -> Path:
-    """``target`` with the content of ``url``; nothing is downloaded if it has that already, nothing half is left."""
+    """Download ``url`` to ``target`` unless it is already there. A failed download leaves no file behind."""
     import pooch
 
-    advice = f"or get it by other means and say where it lies with --data-dir {target.name}"
+    advice = f"or download {target.name} by other means and set `data_dir` to its path"
     try:
         with Bar(target.name) as bar:
-            # Longer waits and larger chunks than pooch's own: the server is slow at times, the file is not small.
+            # A longer timeout and larger chunks than pooch's defaults, because the server is sometimes slow.
             get = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=60)
             pooch.retrieve(url, known_hash=f"md5:{checksum}", fname=target.name, path=target.parent, downloader=get)
     except ValueError as error:
-        raise WhorlError(f"what {url} sent has not the known md5 {checksum}; try again, {advice}") from error
-    except OSError as error:  # every error of requests is one
+        raise WhorlError(
+            f"the file downloaded from {url} does not have the expected md5 {checksum}; try again, {advice}"
+        ) from error
+    except OSError as error:  # all errors of requests are OSErrors
         why = f"cannot download {url} to {target.parent} ({reason(error)})"
         raise WhorlError(f"{why}; check the network, {advice}") from error
     return target
 
 
 class Bar:
-    """pooch's idea of a progress bar (``total``, ``update``, ``reset``, ``close``), drawn by rich on stderr."""
+    """A progress bar with the methods pooch expects (``total``, ``update``, ``reset``, ``close``), drawn by rich."""
 
     def __init__(self, title: str) -> None:
         from rich.console import Console
@@ -60,7 +62,7 @@ class Bar:
 
     @property
     def total(self) -> float | None:
-        """Bytes to come. pooch sets it once the server has answered, and only then is there a bar to show."""
+        """Size of the download in bytes. pooch sets it when the server has answered; then the bar appears."""
         return self._progress.tasks[0].total
 
     @total.setter
@@ -69,13 +71,13 @@ class Bar:
         self._progress.start()
 
     def update(self, count: int) -> None:
-        """``count`` more bytes."""
+        """Advance the bar by ``count`` bytes."""
         self._progress.advance(self._task, count)
 
     def reset(self) -> None:
-        """Back to nothing."""
+        """Set the bar back to zero."""
         self._progress.update(self._task, completed=0)
 
     def close(self) -> None:
-        """Takes the bar down."""
+        """Stop drawing the bar."""
         self._progress.stop()

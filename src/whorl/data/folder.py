@@ -1,4 +1,4 @@
-"""Your own images: one folder a class, with or without a test set of their own."""
+"""Image folders: one folder per class, with or without a separate test set."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SIZE = 32
 
 
 def load_folder(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
-    """DIR/train/CLASS/* with DIR/test/CLASS/* (or val); or DIR/CLASS/*, of which a fifth is kept for the test."""
+    """DIR/train/CLASS/* with DIR/test/CLASS/* (or val); or DIR/CLASS/*, of which a fifth per class is for testing."""
     root, size = existing(directory, "folder"), options.resize or SIZE
     parts = [part for part in ("train", "test", "val") if (root / part).is_dir()][:2]
-    # A class may be called train; the part of that name holds class folders.
+    # A class may be called train. The training part of that name has class folders in it; a class folder has none.
     if "train" not in parts or not any(entry.is_dir() for entry in (root / "train").iterdir()):
         parts = [""]
     elif len(parts) == 1:

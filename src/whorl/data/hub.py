@@ -1,4 +1,4 @@
-"""Any labelled image data set in the format of Hugging Face's ``datasets``, from a folder or by name."""
+"""Labelled image data sets of Hugging Face's ``datasets`` library, from a folder or by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from whorl.data.check import gather
 from whorl.data.decode import Pixels, decode
 from whorl.data.options import DataOptions, Notify
-from whorl.data.parts import Part, assemble, digest, fits, same_classes
+from whorl.data.parts import Part, assemble, digest, fits, photo_inputs, same_classes
 from whorl.data.source import Dataset, Subset, stack
 from whorl.data.trouble import reason
 from whorl.errors import WhorlError
@@ -24,7 +24,7 @@ _TEST_PARTS = ("test", "validation", "valid", "val")
 
 
 class HubSource:
-    """Images decoded from a column each time they are read."""
+    """Images of one column of a table, decoded each time they are read."""
 
     resident = False
 
@@ -35,7 +35,7 @@ class HubSource:
         return len(self.rows)
 
     def image(self, index: int, size: int) -> Pixels:
-        """One image at any size."""
+        """The image at ``index``, decoded to side ``size``."""
         cell = self.rows[index][self.column]
         name = f"{self.part}[{index}]"
         if cell is None or not (cell["bytes"] or cell["path"]):
@@ -43,14 +43,14 @@ class HubSource:
         return decode(BytesIO(cell["bytes"]) if cell["bytes"] else cell["path"], size, name)
 
     def read(self, indices: IntArray) -> Tensor:
-        """The images at ``indices``, decoded one after another."""
+        """Decode the images at ``indices``."""
         return stack(self.image, indices, self.size)
 
 
 def load_hub(reference: str, directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
-    """``reference`` is a folder made by ``save_to_disk`` or any that ``load_dataset`` reads, or a name on the hub.
+    """The data set ``reference``: a folder written by ``save_to_disk``, or anything that ``load_dataset`` accepts.
 
-    ``directory`` is where ``datasets`` keeps downloads. Without a labelled test part, each class gives a fifth.
+    ``directory`` is the cache folder of ``datasets``. Without a labelled test part, a fifth per class is for testing.
     """
     name = f"hub:{reference}"
     if not reference:
@@ -60,7 +60,7 @@ def load_hub(reference: str, directory: Path | None, options: DataOptions, notif
     image, label = _columns(parts[main], name)
     values = {part: _values(parts[part], label) for part in (main, *_TEST_PARTS) if part in parts}
     if values[main] is None:
-        raise WhorlError(f"{name}: column {label!r} of part {main!r} leaves images without a label")
+        raise WhorlError(f"{name}: column {label!r} of part {main!r} has images without a label")
     used = [main, *[part for part in _TEST_PARTS if values.get(part) is not None and part != main][:1]]
     known, names = _classes(parts[main].features[label], [values[part] for part in used])
     size = options.resize or SIZE
@@ -75,7 +75,7 @@ def load_hub(reference: str, directory: Path | None, options: DataOptions, notif
         images = Subset(source, np.flatnonzero(keep)) if held is None else held
         return Part(images, labels[keep], skipped, (content, *skipped))
 
-    return assemble(name, [opened(part) for part in used], names, size)
+    return assemble(name, [opened(part) for part in used], names, photo_inputs(size))
 
 
 def _open(reference: str, directory: Path | None) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _open(reference: str, directory: Path | None) -> dict[str, Any]:
     try:
         import datasets
     except ImportError:
-        raise WhorlError('data from the hub need the datasets package: pip install "whorl[hub]"') from None
+        raise WhorlError('hub: data sets need the datasets package: pip install "whorl[hub]"') from None
     folder = Path(reference).expanduser()
     try:
         if any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
@@ -91,7 +91,7 @@ def _open(reference: str, directory: Path | None) -> dict[str, Any]:
         else:
             where = str(folder) if folder.is_dir() else reference
             found = datasets.load_dataset(where, cache_dir=None if directory is None else str(directory))
-    except Exception as error:  # whatever the network, the hub or a damaged folder lead to
+    except Exception as error:  # the network, the hub and damaged folders raise many kinds
         raise WhorlError(
             f"hub:{reference} cannot be loaded ({reason(error)}); check the name and the network"
         ) from error
@@ -99,7 +99,7 @@ def _open(reference: str, directory: Path | None) -> dict[str, Any]:
 
 
 def _columns(rows: Any, name: str) -> tuple[str, str]:
-    """Which column holds the image and which the class."""
+    """The names of the image column and of the label column."""
     import datasets
 
     kinds = rows.features
@@ -116,7 +116,7 @@ def _columns(rows: Any, name: str) -> tuple[str, str]:
 
 
 def _values(rows: Any, label: str) -> Any:
-    """The column of classes as an array, or None where some image has none (the hub's sign for that is -1)."""
+    """The label column as an array, or None if some image has no label (which the hub marks by -1)."""
     if label not in rows.column_names:
         return None
     values = np.asarray(list(rows[label]))
@@ -125,7 +125,7 @@ def _values(rows: Any, label: str) -> Any:
 
 
 def _classes(kind: Any, columns: list[Any]) -> tuple[Any, tuple[str, ...]]:
-    """The classes that have images, in their natural order, and what they are called."""
+    """The label values that occur, in natural order, and their class names."""
     declared = getattr(kind, "names", None)
     present = [np.unique(column) for column in columns]
     named = [tuple(declared[v] if declared else str(v) for v in known) for known in present]
@@ -134,7 +134,7 @@ def _classes(kind: Any, columns: list[Any]) -> tuple[Any, tuple[str, ...]]:
 
 
 def _undecoded(rows: Any, column: str) -> Any:
-    """Only the images, as the bytes they are stored in."""
+    """The image column alone, as encoded bytes."""
     import datasets
 
     return rows.select_columns([column]).cast_column(column, datasets.Image(decode=False))

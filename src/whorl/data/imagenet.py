@@ -1,4 +1,4 @@
-"""ImageNet in its official layout, DIR/train/WNID/* and DIR/val/WNID/*, whole or a hundred classes of it."""
+"""ImageNet in its official layout, DIR/train/WNID/* and DIR/val/WNID/*: all classes or a subset of 100."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from whorl.data.files import class_folders, existing, loose_images, read_listings, scan
 from whorl.data.options import DataOptions, Notify
-from whorl.data.parts import few
+from whorl.data.parts import few, photo_inputs
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 
 INPUT = 224
-_MARGIN = 256 / 224  # the shorter side is resized to 256 where the net sees 224
+_MARGIN = 256 / 224  # for an input size of 224, the shorter side is resized to 256
 
-# The first hundred entries of the seed-1993 permutation of the thousand classes, sorted: LUCIR's choice.
+# LUCIR's subset: entries 0 to 99 of the permutation of 1000 classes drawn with seed 1993, sorted.
 _S2 = """
 7 11 14 44 54 62 75 77 85 105 108 123 126 127 133 142 160 174 186 192 215 219 224 238 240 260 262 274 275 279 284 288
 289 303 312 323 324 337 390 391 394 400 413 419 437 446 466 470 471 473 478 490 493 494 507 508 509 512 523 539 542
@@ -25,12 +25,12 @@ _S2 = """
 
 
 def load_imagenet(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
-    """All classes that DIR/train has, in the order of their WordNet ids."""
+    """All classes in DIR/train, in the order of their WordNet ids."""
     return _load("imagenet", directory, None, options, notify)
 
 
 def load_imagenet100(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
-    """The classes of ``options.subset``: S1 (the first hundred), S2 (drawn with seed 1993) or those a file lists."""
+    """The classes of ``options.subset``: S1 (classes 0 to 99), S2 (drawn with seed 1993) or those listed in a file."""
     return _load("imagenet100", directory, subset_wnids(options.subset), options, notify)
 
 
@@ -40,14 +40,14 @@ def _load(name: str, directory: Path | None, wanted: list[str] | None, options: 
         _check_layout(root / part, wanted)
     listings = [scan(root, part, notify, wanted) for part in ("train", "val")]
     side = options.resize or INPUT
-    # Never kept in memory: random crops are cut from the larger square, and a thousand classes would not fit.
+    # Never kept in memory: the crops are cut from a larger square, and a thousand classes would not fit.
     data = read_listings(name, listings, round(side * _MARGIN), False, options, notify)
-    return replace(data, augment="resized_crop", input_size=side)
+    return replace(data, inputs=photo_inputs(side, "resized_crop"))
 
 
 def _check_layout(folder: Path, wanted: list[str] | None) -> None:
     if not folder.is_dir():
-        raise WhorlError(f"{folder} is not there; ImageNet lies in DIR/train/WNID/ and DIR/val/WNID/")
+        raise WhorlError(f"{folder} does not exist; ImageNet is expected in DIR/train/WNID/ and DIR/val/WNID/")
     there = class_folders(folder)
     if not there and loose_images(folder):
         raise WhorlError(f"the images in {folder} must be sorted into class folders, {folder.name}/WNID/*.JPEG")
@@ -57,12 +57,12 @@ def _check_layout(folder: Path, wanted: list[str] | None) -> None:
 
 
 def wnids() -> list[str]:
-    """The thousand WordNet ids of ILSVRC 2012, sorted."""
+    """The 1000 WordNet ids of ILSVRC 2012, sorted."""
     return (files("whorl.data") / "imagenet_wnids.txt").read_text().split()
 
 
 def subset_wnids(subset: str) -> list[str]:
-    """The sorted WordNet ids of ``S1``, ``S2`` or a list file: one id, or its place among the thousand, a line."""
+    """The sorted WordNet ids of ``S1``, ``S2`` or a list file, which has one id or class number (0 to 999) per line."""
     every = wnids()
     if subset == "S1":
         return every[:100]
@@ -71,7 +71,7 @@ def subset_wnids(subset: str) -> list[str]:
     try:
         lines = Path(subset).read_text().splitlines()
     except (OSError, UnicodeDecodeError):
-        raise WhorlError(f"subset {subset!r} is neither S1 nor S2 nor a list file that can be read") from None
+        raise WhorlError(f"`data.subset` {subset!r} is neither S1 nor S2 nor a list file that can be read") from None
     chosen = [_wnid(word, every, subset) for line in lines if (word := line.split("#")[0].strip())]
     twice = sorted({wnid for wnid in chosen if chosen.count(wnid) > 1})
     if twice or not chosen:

@@ -1,4 +1,4 @@
-"""What may be asked of any data set."""
+"""Options that apply to every data set."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from dataclasses import dataclass
 from whorl.errors import WhorlError
 
 Notify = Callable[[str], None]
-"""Is told in a line what the user should know, such as an image that was left out."""
+"""A callback that receives one line for the user, for instance about an image that was skipped."""
 
 
 @dataclass(frozen=True)
 class DataOptions:
-    """The choices that shape a data set before any run sees it."""
+    """Choices that change a data set while it is loaded."""
 
     resize: int | None = None
-    """Side of the images the net sees."""
+    """Side of the images that the net sees."""
     per_class: int | None = None
-    """At most so many training images a class."""
+    """Maximum number of training samples per class."""
     classes: int | None = None
-    """Only the first so many classes, in natural order; for ``synthetic``: how many to make."""
+    """Number of classes to keep, counted in natural order; for ``synthetic``: number of classes to generate."""
     subset: str = "S1"
-    """For ``imagenet100``: ``S1``, ``S2`` or a file that lists the classes."""
+    """For ``imagenet100``: ``S1``, ``S2`` or the path of a file that lists the classes."""
     strict: bool = False
-    """Stop at a broken image instead of leaving it out."""
+    """Raise an error at a broken image instead of skipping it."""
     workers: int = 2
-    """Threads that check and decode while loading."""
+    """Number of threads that check and decode images while loading."""
 
     def __post_init__(self) -> None:
         for name in ("resize", "per_class", "classes"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise WhorlError(f"{name} must be at least 1, not {value}")
+                raise WhorlError(f"`data.{name}` must be at least 1, not {value}")
         if self.workers < 0:
-            raise WhorlError(f"workers must not be negative, not {self.workers}")
+            raise WhorlError(f"`workers` must be at least 0, not {self.workers}")

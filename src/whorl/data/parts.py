@@ -1,4 +1,4 @@
-"""Data that users bring along, as files or from the hub: one or two parts, put together to a data set."""
+"""Data sets that users supply: puts one or two parts together, and computes the fingerprint of their content."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset, Subset
 from whorl.data.split import split
 from whorl.data.trouble import printable
@@ -14,7 +15,7 @@ from whorl.errors import WhorlError
 from whorl.types import ImageSource, IntArray
 
 RESIDENT_BYTES = 2 * 1024**3
-"""Images that take less than this once decoded are kept in memory."""
+"""Images that take less memory than this when decoded are kept in memory."""
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -22,16 +23,18 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Images that can be read, their labels, the names of those that cannot, and lines that stand for the content."""
+    """The readable samples of one part (training, test or all) and their labels."""
 
     images: ImageSource
     labels: IntArray
     skipped: tuple[str, ...]
+    """Names of the images that cannot be read."""
     content: tuple[str, ...]
+    """Lines that identify the content; the fingerprint is made of them."""
 
 
-def assemble(name: str, parts: Sequence[Part], class_names: tuple[str, ...], size: int) -> Dataset:
-    """Training and test part as a data set; where there is only one part, a fifth of each class is for the test."""
+def assemble(name: str, parts: Sequence[Part], class_names: tuple[str, ...], inputs: Inputs) -> Dataset:
+    """The data set of a training and a test part, or of a single part, of which a fifth per class is for testing."""
     train, test = parts[0], parts[-1]
     sources, labels = (train.images, test.images), (train.labels, test.labels)
     if len(parts) == 1:
@@ -46,16 +49,18 @@ def assemble(name: str, parts: Sequence[Part], class_names: tuple[str, ...], siz
         test_labels=labels[1],
         class_names=class_names,
         fingerprint=digest(line for part in parts for line in part.content),
-        mean=IMAGENET_MEAN,
-        std=IMAGENET_STD,
-        augment="crop_flip",
-        input_size=size,
+        inputs=inputs,
         skipped=tuple(broken for part in parts for broken in part.skipped),
     )
 
 
+def photo_inputs(size: int, view: str = "crop_flip") -> Inputs:
+    """Inputs for photos of side ``size``, normalised with ImageNet's mean and standard deviation."""
+    return Inputs(kind="images", size=size, mean=IMAGENET_MEAN, std=IMAGENET_STD, view=view, mirrors=True)
+
+
 def digest(lines: Iterable[str]) -> str:
-    """One short hash of many lines, whatever their order."""
+    """A hash of the lines that does not depend on their order."""
     total = hashlib.blake2b(digest_size=16)
     for line in sorted(lines):
         total.update(os.fsencode(line) + b"\n")
@@ -63,15 +68,15 @@ def digest(lines: Iterable[str]) -> str:
 
 
 def same_classes(train: Sequence[str], test: Sequence[str]) -> None:
-    """Training and test images must be of the same classes."""
+    """Raise an error unless the training and the test set have the same classes."""
     for one, other, have, lack in ((train, test, "training", "test"), (test, train, "test", "training")):
         alone = sorted(set(one) - set(other))
         if alone:
-            raise WhorlError(f"{len(alone)} class(es) have {have} images but no {lack} images: {few(alone)}")
+            raise WhorlError(f"{len(alone)} class(es) have {have} samples but no {lack} samples: {few(alone)}")
 
 
 def few(names: Sequence[str]) -> str:
-    """The first names of a list that may be long, for a message."""
+    """Up to three of the names, for a message."""
     return ", ".join(map(printable, names[:3])) + (", …" if len(names) > 3 else "")
 
 

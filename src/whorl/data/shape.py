@@ -1,4 +1,4 @@
-"""What the options ask of every data set alike, applied in one place: fewer classes, fewer images, another size."""
+"""Applies the options that work for every data set: number of classes, samples per class, image size."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from whorl.types import ImageSource, IntArray
 
 
 def shape(data: Dataset, options: DataOptions) -> Dataset:
-    """``data`` as the options ask for it. Loaders may have seen to some of it already; that is left as it is."""
+    """``data`` with the options applied. An option that the loader has already applied changes nothing."""
     if options.classes is not None:
-        data = _first_classes(data, options.classes)
+        data = _keep_classes(data, options.classes)
     if options.per_class is not None:
         data = _rows(data, choose(data.train_labels, options.per_class), np.arange(len(data.test)))
     if options.resize is not None:
@@ -26,15 +26,16 @@ def shape(data: Dataset, options: DataOptions) -> Dataset:
     return data
 
 
-def _first_classes(data: Dataset, count: int) -> Dataset:
+def _keep_classes(data: Dataset, count: int) -> Dataset:
+    """The data set with classes 0..count-1 only."""
     if count > len(data.class_names):
-        raise WhorlError(f"{data.name} has {len(data.class_names)} classes; {count} were asked for")
+        raise WhorlError(f"{data.name} has {len(data.class_names)} classes, fewer than `data.classes={count}`")
     few = _rows(data, np.flatnonzero(data.train_labels < count), np.flatnonzero(data.test_labels < count))
     return replace(few, class_names=data.class_names[:count])
 
 
 def _rows(data: Dataset, train: IntArray, test: IntArray) -> Dataset:
-    """Some rows of both parts; a part that stays whole is not wrapped."""
+    """The data set with these training and test samples only. A part that stays complete is not wrapped."""
     return replace(
         data,
         train=data.train if len(train) == len(data.train) else Subset(data.train, train),
@@ -45,15 +46,18 @@ def _rows(data: Dataset, train: IntArray, test: IntArray) -> Dataset:
 
 
 def _resize(data: Dataset, size: int) -> Dataset:
-    if data.input_size == size:
+    if data.inputs.kind == "vectors":
+        raise WhorlError(f"{data.name}: vectors have no size in pixels; leave `data.resize` out")
+    if data.inputs.size == size:
         return data
     if not (data.train.resident and data.test.resident):
-        raise WhorlError(f"{data.name} cannot be resized; leave the size out")
-    return replace(data, train=resized(data.train, size), test=resized(data.test, size), input_size=size)
+        raise WhorlError(f"{data.name} cannot be resized, because it is not held in memory; leave `data.resize` out")
+    inputs = replace(data.inputs, size=size)
+    return replace(data, train=resized(data.train, size), test=resized(data.test, size), inputs=inputs)
 
 
 def resized(source: ImageSource, size: int, chunk: int = 2048) -> ArraySource:
-    """The same images at another size (bilinear, antialiased), in memory."""
+    """The images of ``source`` resized to side ``size`` (bilinear, antialiased), in memory."""
     out = torch.empty((len(source), size, size, 3), dtype=torch.uint8)
     for start in range(0, len(source), chunk):
         rows = np.arange(start, min(start + chunk, len(source)))

@@ -1,4 +1,4 @@
-"""Made-up textures: any number of classes, no download, learnt in seconds, and not solved by comparing raw pixels."""
+"""Generated textures: any number of classes, no download, learned in seconds, too hard for class means of pixels."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.source import ArraySource, Dataset
 from whorl.types import FloatArray, IntArray
@@ -14,14 +15,14 @@ from whorl.types import FloatArray, IntArray
 SIZE = 16
 TRAIN, TEST = 100, 20
 _SEED = 1993
-_SHARED = 6  # textures that all classes are mixed from
-_OWN = 0.7  # weight of what only one class has, beside the shared mixture
+_SHARED = 6  # number of textures that are mixed into every class
+_OWN = 0.7  # weight of the texture that belongs to one class only
 _SHIFT = 3
 _NOISE = 0.25
 
 
 def load_synthetic(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
-    """``options.classes`` (10) textures; 20 test images a class and 100 to learn from, more where asked for."""
+    """``options.classes`` (10) textures with 20 test and 100 training images per class (``per_class`` if more)."""
     classes = options.classes or 10
     count = max(TRAIN, options.per_class or 0)
     prototypes = [_prototype(label) for label in range(classes)]
@@ -35,15 +36,12 @@ def load_synthetic(directory: Path | None, options: DataOptions, notify: Notify)
         test_labels=test_labels,
         class_names=tuple(f"texture {label}" for label in range(classes)),
         fingerprint="",
-        mean=(0.49, 0.49, 0.49),
-        std=(0.22, 0.22, 0.22),
-        augment="crop_flip",
-        input_size=SIZE,
+        inputs=Inputs(kind="images", size=SIZE, mean=(0.49,) * 3, std=(0.22,) * 3, view="crop_flip", mirrors=True),
     )
 
 
 def _texture(generator: np.random.Generator) -> FloatArray:
-    """A smooth pattern of unit spread that wraps around at its edges: a few low frequencies with random phases."""
+    """A smooth periodic pattern with standard deviation 1: a few low frequencies with random phases."""
     spectrum = np.zeros((SIZE, SIZE, 3), np.complex128)
     low = np.r_[-3:4]
     spectrum[np.ix_(low, low)] = generator.normal(size=(7, 7, 3)) + 1j * generator.normal(size=(7, 7, 3))
@@ -52,7 +50,7 @@ def _texture(generator: np.random.Generator) -> FloatArray:
 
 
 def _prototype(label: int) -> FloatArray:
-    """What all images of a class have in common. Does not depend on how many classes there are."""
+    """The pattern common to all images of a class. It does not depend on the number of classes."""
     shared = np.stack([_texture(np.random.default_rng([_SEED, 0, i])) for i in range(_SHARED)])
     generator = np.random.default_rng([_SEED, 3, label])
     weights = generator.normal(size=_SHARED) / np.sqrt(_SHARED)
@@ -61,7 +59,7 @@ def _prototype(label: int) -> FloatArray:
 
 
 def _draw(prototypes: list[FloatArray], count: int, part: int) -> tuple[ArraySource, IntArray]:
-    """``count`` images of each prototype: shifted, brighter or darker, noisy."""
+    """``count`` images of each prototype with random shift, contrast, brightness and noise."""
     images = np.empty((len(prototypes), count, SIZE, SIZE, 3), np.uint8)
     grid = np.arange(SIZE)
     for label, prototype in enumerate(prototypes):

@@ -1,4 +1,4 @@
-"""What goes wrong elsewhere (files, libraries), as the one line a user can act on."""
+"""Turns errors of the file system and of libraries into one-line messages."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from whorl.errors import WhorlError
 
 
 def reason(error: BaseException) -> str:
-    """Why, in one line, whatever the library that raised it writes."""
+    """The first line of an exception's message, or the name of its type if the message is empty."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def printable(name: str) -> str:
-    """A file's name fit for a message: line breaks and bytes that are no UTF-8 are escaped."""
+    """A file name for use in a message: line breaks and bytes that are not UTF-8 are escaped."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
 
 
 @contextmanager
-def mendable(name: str) -> Iterator[None]:
-    """Turns errors of the file system while loading data set ``name`` into one the user sees as a line."""
+def file_errors(name: str) -> Iterator[None]:
+    """Raise an ``OSError`` that occurs while data set ``name`` is loaded as a ``WhorlError``."""
     try:
         yield
     except OSError as error:

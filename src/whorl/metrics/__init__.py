@@ -1,6 +1,7 @@
-"""Scores: matching ids to classes, what one model is worth, and one number for a whole run.
+"""Scores: the matching of ids to classes, the scores of one model, and summaries of a whole run.
 
-``match`` itself is not here, since the module of that name would vanish behind it: see ``whorl.metrics.match``.
+The function ``match`` is not exported here, because it would hide the module of the same name. Import it from
+``whorl.metrics.match``.
 """
 
 from whorl.metrics.curves import avg, avg_with_first, forgetting, last

@@ -1,4 +1,4 @@
-"""One number for a whole run. Each has its own name, because mixing them up is the field's oldest mistake."""
+"""Summaries of a whole run in one number. The names differ, because papers define "average" differently."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from statistics import fmean
 
 
 def avg(accs: Sequence[float]) -> float | None:
-    """The paper's Avg: the mean accuracy after tasks 2..N, the first task left out. None with a single task."""
+    """The paper's Avg: the mean accuracy after tasks 2..N, without task 1. None if there is only one task."""
     return fmean(accs[1:]) if len(accs) > 1 else None
 
 
 def avg_with_first(accs: Sequence[float]) -> float:
-    """The mean accuracy after tasks 1..N, as most of the supervised literature prints it."""
+    """The mean accuracy after tasks 1..N, as reported in most of the supervised literature."""
     return fmean(accs)
 
 
@@ -22,10 +22,10 @@ def last(accs: Sequence[float]) -> float:
 
 
 def forgetting(per_task_history: Sequence[Sequence[float]]) -> float | None:
-    """How far old tasks fell: the mean of (best earlier accuracy - accuracy now) over tasks seen before the last step.
+    """Mean of (best earlier accuracy - current accuracy) over all tasks before the last one.
 
-    ``per_task_history[i][j]`` is the accuracy on task j after step i, for every j <= i. Negative when old tasks
-    gained. None with a single step.
+    ``per_task_history[i][j]`` is the accuracy on task j after task i was learned, for every j <= i. The value is
+    negative if the old tasks improved, and None if there is only one task.
     """
     *earlier, now = per_task_history
     if not earlier:
