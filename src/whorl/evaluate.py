@@ -1,4 +1,4 @@
-"""The evaluator: the one place that knows the truth. What it finds goes into the scores and nowhere else."""
+"""The evaluator: the only place that knows the true labels. Its results go into the scores and nowhere else."""
 
 from __future__ import annotations
 
@@ -6,72 +6,55 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from whorl.classifier import Classifier
 from whorl.data.source import Concat
 from whorl.data.stream import Truth
-from whorl.engine import Learner
-from whorl.metrics import curves
 from whorl.metrics.match import contingency, match
-from whorl.metrics.scores import LabelQuality, Scores, label_quality, score
-from whorl.reporter import Record
+from whorl.metrics.scores import label_quality, score
+from whorl.scores import TaskScores
 from whorl.types import IntArray
 
 
 class Evaluator:
-    """Scores a learner after each task on the test images of all classes seen."""
+    """Scores a classifier after each task on the test samples of all classes so far."""
 
-    def __init__(self, truth: Truth, sizes: Sequence[int], classifier: str, labels_given: bool) -> None:
-        self._truth, self._sizes = truth, tuple(sizes)
-        self._classifier, self._given = classifier, labels_given
+    def __init__(self, truth: Truth, sizes: Sequence[int], labels_given: bool) -> None:
+        self._truth, self._sizes, self._given = truth, tuple(sizes), labels_given
 
-    def score(self, learner: Learner, task: int) -> Record:
-        """The scores after task ``task``; ``acc`` and its company are those of the chosen classifier."""
+    def score(self, classifier: Classifier, learned: Sequence[IntArray]) -> TaskScores:
+        """The scores after the tasks that were ``learned`` with these labels; ``acc`` is that of the chosen rule."""
+        task = len(learned)
         images = Concat([source for source, _ in self._truth.test[:task]])
         truth = np.concatenate([labels for _, labels in self._truth.test[:task]])
         sizes = self._sizes[:task]
-        trainmap = np.concatenate([self._trainmap(j, learner.learned[j].labels) for j in range(task)])
-        found = {
-            rule: None if scores is None else score(scores, truth, sizes, trainmap)
-            for rule, scores in learner.scores(images).items()
-        }
-        chosen = found[self._classifier]
-        assert chosen is not None, "the config has been checked: nme needs a memory"
-        return {
-            "task": task,
-            "classes": sum(sizes),
-            **_plain(chosen),
-            **{f"acc_{rule}": scores.acc if scores else None for rule, scores in found.items()},
-            **self._labels(task - 1, learner.learned[task - 1].labels),
-        }
+        trainmap = np.concatenate([self._trainmap(j, learned[j]) for j in range(task)])
+        found = {rule: score(each, truth, sizes, trainmap) for rule, each in classifier.scores(images).items()}
+        chosen = vars(found[classifier.rule])
+        accs = {f"acc_{rule}": scores.acc for rule, scores in found.items()}
+        labels = self._label_quality(task - 1, learned[-1])
+        return TaskScores.model_validate({"task": task, "classes": sum(sizes), **chosen, **accs, **labels})
 
-    def _labels(self, index: int, learned: IntArray) -> Record:
-        """How good the pseudo labels of a task were; nothing where the labels were given."""
+    def _label_quality(self, index: int, learned: IntArray) -> dict[str, object]:
+        """How good the pseudo labels of a task were; nothing if its labels were given."""
         if self._given or index == 0:
-            return {"label_acc": None}
-        known, size = sum(self._sizes[:index]), self._sizes[index]
-        quality = label_quality(learned - known, self._truth.train[index] - known, size, size)
-        return {f"label_{name}": value for name, value in _plain(quality).items()}
+            return {}
+        ids, classes = self._compared(index, learned)
+        quality = label_quality(ids, classes, self._sizes[index], int(classes.max()) + 1)
+        return {f"label_{name}": value for name, value in vars(quality).items()}
 
     def _trainmap(self, index: int, learned: IntArray) -> IntArray:
-        """The class of each id of a task, fixed on its training images (A22)."""
+        """The class matched to each new id of a task on its training samples (docs/protocol.md, A22)."""
         known, size = sum(self._sizes[:index]), self._sizes[index]
-        return match(contingency(learned - known, self._truth.train[index] - known, size, size)) + known
+        inside = (learned >= known) & (self._truth.train[index] >= known)
+        ids, classes = learned[inside] - known, self._truth.train[index][inside] - known
+        return match(contingency(ids, classes, size, size)) + known
 
+    def _compared(self, index: int, learned: IntArray) -> tuple[IntArray, IntArray]:
+        """Ids and true classes of a task's samples of new ids, both counted from 0.
 
-def _plain(scores: Scores | LabelQuality) -> Record:
-    """The values as JSON gives them back, so that a stored record equals a new one."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(scores).items()}
-
-
-def summary(steps: Sequence[Record]) -> Record:
-    """One number each for a whole run."""
-    if not steps:
-        return {}
-    accs, plain = [step["acc"] for step in steps], [step["acc_plain"] for step in steps]
-    return {
-        "avg": curves.avg(accs),
-        "last": curves.last(accs),
-        "avg_with_first": curves.avg_with_first(accs),
-        "avg_plain": curves.avg(plain),
-        "last_plain": curves.last(plain),
-        "forgetting": curves.forgetting([step["per_task"] for step in steps]),
-    }
+        True classes are the task's own; known classes among them come after those.
+        """
+        known, size = sum(self._sizes[:index]), self._sizes[index]
+        inside = learned >= known
+        truth = self._truth.train[index][inside] - known
+        return learned[inside] - known, np.where(truth < 0, size - 1 - truth, truth)

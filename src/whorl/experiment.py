@@ -1,4 +1,4 @@
-"""The loop over tasks: learn, score, commit; resumed wherever it stopped."""
+"""An experiment: learn the tasks of a stream, score and store each of them, and resume wherever it stopped."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from whorl import cluster
-from whorl.config import Config, PseudoConfig
-from whorl.data.augment import VIEWS, Augment
-from whorl.data.source import Dataset
-from whorl.data.stream import Stream, Task, class_incremental, split_sizes
+from whorl.config import ExperimentConfig, PseudoConfig
+from whorl.data.inputs import VIEWS, Inputs
+from whorl.data.source import Dataset, Samples
+from whorl.data.stream import Stream, class_incremental, split_sizes
 from whorl.engine import Learner
 from whorl.errors import WhorlError, unknown
-from whorl.evaluate import Evaluator, summary
+from whorl.evaluate import Evaluator
+from whorl.labels import extractors
 from whorl.memory.memory import Memory
 from whorl.memory.select import get_selector
 from whorl.methods import method_of
 from whorl.methods.base import Load
+from whorl.nets import backbone
 from whorl.nets.heads import HEADS
-from whorl.nets.resnet import BACKBONES
-from whorl.reporter import Record, Reporter, Silent
-from whorl.runs.store import Run, Spent
+from whorl.provenance import now, provenance
+from whorl.reporter import Reporter, Silent
+from whorl.runs.checkpoint import Spent
+from whorl.runs.run import Run
+from whorl.runs.task1 import task1_key
 from whorl.runtime import Runtime, threads_for
+from whorl.scores import RunScores, Summary, TaskScores
+from whorl.types import IntArray
 
 
 @dataclass(frozen=True)
@@ -31,160 +37,194 @@ class Result:
     """A finished run."""
 
     path: Path
-    config: Config
-    steps: tuple[Record, ...]
-    summary: Record
+    config: ExperimentConfig
+    steps: tuple[TaskScores, ...]
+
+    @property
+    def summary(self) -> Summary:
+        """One number each for the whole run."""
+        return Summary.of(self.steps)
 
 
-def check(config: Config) -> None:
-    """Names and combinations that a config's types cannot rule out."""
+def check(config: ExperimentConfig) -> None:
+    """Check names and combinations that the types of a config cannot rule out. Needs no data."""
+    backbone.find(config.net.arch)
+    extractors.find(config.pseudo.features)
     for kind, name, known in (
-        ("network", config.net.arch, BACKBONES),
-        ("head", config.net.head, HEADS),
-        ("augmentation", config.train.augment, {"auto", *VIEWS}),
+        ("head", config.net.head, list(HEADS)),
+        ("augmentation", config.train.augment, ["auto", *VIEWS]),
     ):
         if name not in known:
             raise unknown(kind, name, known)
     get_selector(config.memory.select)
     cluster.create(**config.cluster.model_dump())
-    method, pseudo = method_of(config), config.pseudo
-    method.check(config, ())
-    if config.labels == "given" and pseudo != PseudoConfig():
-        raise WhorlError("--features and --refresh are about pseudo labels; leave them out with --labels given")
+    method, pseudo, given = method_of(config), config.pseudo, config.labels == "given"
+    stream = config.stream
+    sizes = (stream.first or stream.step, stream.step)
+    method.check(config, sizes[: stream.tasks], given)
+    if given and pseudo != PseudoConfig():
+        raise WhorlError(
+            "`pseudo.features` and `pseudo.refresh` are about pseudo labels; leave them out with `labels=given`"
+        )
     if pseudo.refresh and pseudo.features != "current":
-        raise WhorlError(f"--refresh clusters with the current model; it does not go with --features {pseudo.features}")
+        raise WhorlError(
+            f"`pseudo.refresh` clusters with the current model; it cannot be combined with "
+            f"`pseudo.features={pseudo.features}`"
+        )
     if pseudo.refresh and (method.online or method.hold_out_every):
-        reason = "sees each image once" if method.online else "holds images out by their first labels"
-        raise WhorlError(f"{method.name} {reason}; it does not go with --refresh")
+        reason = "uses each image once" if method.online else "holds images out by their first labels"
+        raise WhorlError(f"{method.name} {reason}; it cannot be combined with `pseudo.refresh`")
     if config.classifier == "nme" and config.memory.quota == 0:
-        raise WhorlError("--classifier nme needs exemplars; set --quota or choose --classifier fc")
+        raise WhorlError("`classifier=nme` needs exemplars; set `memory.quota`, or `classifier=fc`")
 
 
 def run(
-    config: Config,
+    config: ExperimentConfig,
     data: Dataset,
     out: Path,
     runtime: Runtime | None = None,
     reporter: Reporter | None = None,
     fresh: bool = False,
-    first: Run | None = None,
+    task1: Run | None = None,
 ) -> Result:
-    """Run a config to its end under ``out``: from the start, from where it stopped, or just read the result.
+    """Run a config to its end below ``out``: from the start, from where it stopped, or just read the result.
 
-    ``first`` is a run with the same :func:`whorl.runs.first.first_task`: its task 1 is taken over, not trained again.
+    ``task1`` is a run with the same :func:`whorl.runs.task1.task1_key`; its task 1 is reused instead of trained.
     """
     check(config)
     stream, evaluator = _protocol(config, data)
-    reporter = reporter or Silent()
+    if task1 is not None and task1_key(task1.config) != task1_key(config):
+        raise WhorlError(f"task 1 of {task1.path} was trained with other settings than {config.title} needs")
     store = Run.at(out, config)
     store.lock()
     try:
         if fresh:
             store.clear()
         before = store.scores()
-        store.tidy(len(before["steps"]), before["finished"])
+        store.tidy(len(before.steps), before.finished)
         store.begin()
-        steps: list[Record] = before["steps"]
-        if not before["finished"]:
+        steps = before.steps
+        if not before.finished:
             runtime = replace(runtime or Runtime(), precision=config.precision)
-            learner = Learner(config, Augment.of(data, config.train.augment), runtime)
+            learner = Learner(config, data.inputs, runtime)
+            sitting = _Sitting(store, learner, stream, evaluator, reporter or Silent(), before)
             with threads_for(config.net.arch):
-                for step in _continue(store, learner, stream, evaluator, steps, reporter, first):
-                    steps.append(step)
-                    scores = {"finished": len(steps) == len(stream), "steps": steps, **summary(steps)}
-                    store.save_task(learner.state(), scores)
-                    reporter.scored(step)
-        return Result(store.path, config, tuple(steps), summary(steps))
+                steps = sitting.finish(task1)
+        return Result(store.path, config, steps)
     finally:
         store.release()
 
 
-def _protocol(config: Config, data: Dataset) -> tuple[Stream, Evaluator]:
-    given = config.labels == "given"
-    spec = config.stream
+def _protocol(config: ExperimentConfig, data: Dataset) -> tuple[Stream, Evaluator]:
+    given, spec = config.labels == "given", config.stream
     sizes = split_sizes(len(data.class_names), spec.step, spec.first, spec.tasks)
-    Memory(config.memory.policy, config.memory.quota).per_class(sum(sizes))  # says now if that is too few
-    method_of(config).check(config, sizes)
+    Memory(config.memory.policy, config.memory.quota).per_class(sum(sizes))  # raises if the quota is too small
+    method_of(config).check(config, sizes, given)
     stream, truth = class_incremental(data, sizes, spec.order, given)
-    for task in stream:
-        if len(task.images) < task.classes:
+    for task, delivery in enumerate(stream, 1):
+        if len(delivery.images) < (delivery.new or 0):
             raise WhorlError(
-                f"task {task.index} has {len(task.images)} images for {task.classes} clusters; "
-                "give more images (--per-class) or fewer classes a task (--step)"
+                f"task {task} has {len(delivery.images)} images for {delivery.new} clusters; "
+                "raise `data.per_class` or lower `stream.step`"
             )
-    return stream, Evaluator(truth, sizes, config.classifier, given)
+    return stream, Evaluator(truth, sizes, given)
 
 
-def _continue(
-    store: Run,
-    learner: Learner,
-    stream: Stream,
-    evaluator: Evaluator,
-    steps: list[Record],
-    reporter: Reporter,
-    first: Run | None,
-) -> Iterator[Record]:
-    """The scores of every task that is still to be learned."""
-    if first and not steps:
-        store.forget_epochs()
-        yield _taken_over(first, learner, stream[0], evaluator)  # whoever takes a record adds it to ``steps``
-    done = len(steps)
-    if done and not learner.learned:
-        learner.restore(store.load_task(done), stream[:done])
-    halt, spent = store.load_epoch(done + 1)
-    behind, ahead = sum(s["images"] for s in steps), sum(list(_passes(learner.config, stream, learner.augment))[done:])
-    reporter.begin(len(stream), behind + ahead, behind + spent.images)
-    for task in stream[done:]:
-        reporter.task(task.index, task.classes)
-        started = time.perf_counter() - spent.seconds
-        for position in learner.learn(task, reporter, halt):
-            record = position.record
-            spent = Spent(
-                time.perf_counter() - started,
-                spent.training_seconds + record["seconds"],
-                spent.images + record["images"],
-            )
-            store.save_epoch(task.index, position, spent)
-            reporter.epoch(record)
-        scores = evaluator.score(learner, task.index)
-        seconds = time.perf_counter() - started
-        rate = spent.images / spent.training_seconds if spent.training_seconds else None
-        yield {
-            **scores,
-            "method": learner.settled,
-            "images": spent.images,
-            "seconds": seconds,
-            "images_per_second": rate,
-        }
-        halt, spent = None, Spent()
+class _Sitting:
+    """The part of a run that is computed in one process."""
+
+    def __init__(
+        self,
+        store: Run,
+        learner: Learner,
+        stream: Stream,
+        evaluator: Evaluator,
+        reporter: Reporter,
+        before: RunScores,
+    ) -> None:
+        self.store, self.learner, self.stream = store, learner, stream
+        self.evaluator, self.reporter, self.before = evaluator, reporter, before
+        self.steps = list(before.steps)
+        self.learned: list[IntArray] = store.labels(len(self.steps))
+        self.started = now()
+
+    def finish(self, task1: Run | None) -> tuple[TaskScores, ...]:
+        """Learn all tasks that are missing; returns the scores of all tasks."""
+        if task1 and not self.steps:
+            self._take_over(task1)
+        done, learner = len(self.steps), self.learner
+        if done and not learner.sizes:
+            state = self.store.load_task(done, learner.inputs)
+            pairs = zip(self.stream[:done], self.learned, strict=True)
+            past = tuple(Samples(delivery.images, labels) for delivery, labels in pairs)
+            learner.restore(replace(state, past=past if learner.method.needs_past else ()))
+        halt, spent = self.store.load_epoch(done + 1)
+        behind = sum(step.images for step in self.steps)
+        ahead = sum(list(_passes(self.store.config, self.stream, learner.inputs))[done:])
+        self.reporter.begin(len(self.stream), behind + ahead, behind + spent.images)
+        for number, delivery in enumerate(self.stream[done:], done + 1):
+            self.reporter.task(number, delivery.new or 0)
+            started = time.perf_counter() - spent.seconds
+            for position in learner.learn(delivery, self.reporter, halt):
+                assert position.record is not None
+                spent = Spent(
+                    time.perf_counter() - started,
+                    spent.training_seconds + position.record.seconds,
+                    spent.images + position.record.images,
+                )
+                self.store.save_epoch(number, position, spent)
+                self.reporter.epoch(position.record)
+            self._score(started, spent)
+            halt, spent = None, Spent()
+        return tuple(self.steps)
+
+    def _take_over(self, task1: Run) -> None:
+        """Task 1 from a run that has learned it; selecting exemplars and scoring are still done here."""
+        started = time.perf_counter()
+        self.store.forget_epochs()
+        settled = dict(task1.scores().steps[0].method)
+        self.learner.take_over(self.stream[0], task1.task1_model(), settled)
+        self._score(started, Spent(), taken_from=task1.path.name)
+
+    def _score(self, started: float, spent: Spent, taken_from: str | None = None) -> None:
+        """Score the task that was just learned, and store it."""
+        learner = self.learner
+        assert learner.labels is not None
+        self.learned.append(learner.labels.ids)
+        scores = self.evaluator.score(learner.classifier, self.learned)
+        step = scores.model_copy(
+            update={
+                "method": learner.settled,
+                "taken_from": taken_from,
+                "images": spent.images,
+                "seconds": time.perf_counter() - started,
+                "images_per_second": spent.images / spent.training_seconds if spent.training_seconds else None,
+            }
+        )
+        self.steps.append(step)
+        tasks = tuple(range(len(self.before.steps) + 1, len(self.steps) + 1))
+        stored = RunScores(
+            finished=len(self.steps) == len(self.stream),
+            steps=tuple(self.steps),
+            provenance=(*self.before.provenance, provenance(learner.runtime, self.started, tasks)),
+        )
+        self.store.save_task(learner.state(), learner.labels, stored)
+        self.reporter.scored(step)
 
 
-def _taken_over(first: Run, learner: Learner, task: Task, evaluator: Evaluator) -> Record:
-    """Task 1 from a run that has learned it; only choosing exemplars and scoring are left to do."""
-    started = time.perf_counter()
-    learner.take_over(task, first.load_first(), first.scores()["steps"][0].get("method", {}))
-    return {
-        **evaluator.score(learner, task.index),
-        "method": learner.settled,
-        "taken_from": first.path.name,
-        "images": 0,
-        "seconds": time.perf_counter() - started,
-        "images_per_second": None,
-    }
-
-
-def workload(config: Config, data: Dataset) -> tuple[int, ...]:
-    """About how many images each task of a run will push through training. Raises where the config cannot be run."""
+def workload(config: ExperimentConfig, data: Dataset) -> tuple[int, ...]:
+    """An estimate of how many images each task trains on. Raises if the config cannot be run."""
     check(config)
     stream, _ = _protocol(config, data)
-    return tuple(_passes(config, stream, Augment.of(data, config.train.augment)))
+    return tuple(_passes(config, stream, data.inputs.viewed(config.train.augment)))
 
 
-def _passes(config: Config, stream: Stream, augment: Augment) -> Iterator[int]:
+def _passes(config: ExperimentConfig, stream: Stream, inputs: Inputs) -> Iterator[int]:
     known, seen, method = 0, 0, method_of(config)
-    for task in stream:
+    for number, delivery in enumerate(stream, 1):
+        new = delivery.new or 0
         quota = config.memory.quota * (known if config.memory.policy == "per-class" else bool(known))
         replayed = seen if method.needs_past else min(quota, seen) * method.needs_memory
-        load = Load(task.index, known, task.classes, len(task.images), replayed, augment)
+        load = Load(number, known, new, len(delivery.images), replayed, inputs)
         yield method.passes(config.train, load)
-        known, seen = known + task.classes, seen + len(task.images)
+        known, seen = known + new, seen + len(delivery.images)

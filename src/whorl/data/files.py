@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from whorl.data.check import gather
 from whorl.data.decode import Pixels, decode
+from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
-from whorl.data.parts import Part, assemble, digest, photo_inputs, same_classes
+from whorl.data.parts import Part, assemble, digest, same_classes
 from whorl.data.source import Dataset, FileSource
 from whorl.errors import WhorlError
 from whorl.types import IntArray
@@ -117,7 +118,7 @@ def read_listings(
     classes = listings[0].classes
     same_classes(classes, listings[-1].classes)
     parts = [_part(listing, size, resident, options, notify) for listing in listings]
-    return assemble(name, parts, classes, photo_inputs(size))
+    return assemble(name, parts, classes(size))
 
 
 def _part(listing: Listing, size: int, resident: bool, options: DataOptions, notify: Notify) -> Part:

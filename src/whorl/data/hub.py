@@ -11,8 +11,9 @@ from torch import Tensor
 
 from whorl.data.check import gather
 from whorl.data.decode import Pixels, decode
+from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
-from whorl.data.parts import Part, assemble, digest, fits, photo_inputs, same_classes
+from whorl.data.parts import Part, assemble, digest, fits, same_classes
 from whorl.data.source import Dataset, Subset, stack
 from whorl.data.trouble import reason
 from whorl.errors import WhorlError
@@ -75,7 +76,7 @@ def load_hub(reference: str, directory: Path | None, options: DataOptions, notif
         images = Subset(source, np.flatnonzero(keep)) if held is None else held
         return Part(images, labels[keep], skipped, (content, *skipped))
 
-    return assemble(name, [opened(part) for part in used], names, photo_inputs(size))
+    return assemble(name, [opened(part) for part in used], names(size))
 
 
 def _open(reference: str, directory: Path | None) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
+from whorl.data.inputs import Inputs
 from whorl.data.files import class_folders, existing, loose_images, read_listings, scan
 from whorl.data.options import DataOptions, Notify
-from whorl.data.parts import few, photo_inputs
+from whorl.data.parts import few
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 
@@ -42,7 +43,7 @@ def _load(name: str, directory: Path | None, wanted: list[str] | None, options: 
     side = options.resize or INPUT
     # Never kept in memory: the crops are cut from a larger square, and a thousand classes would not fit.
     data = read_listings(name, listings, round(side * _MARGIN), False, options, notify)
-    return replace(data, inputs=photo_inputs(side, "resized_crop"))
+    return replace(data, inputs=Inputs.images(side, "resized_crop"))
 
 
 def _check_layout(folder: Path, wanted: list[str] | None) -> None:

@@ -17,9 +17,6 @@ from whorl.types import ImageSource, IntArray
 RESIDENT_BYTES = 2 * 1024**3
 """Images that take less memory than this when decoded are kept in memory."""
 
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
-
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -52,11 +49,6 @@ def assemble(name: str, parts: Sequence[Part], class_names: tuple[str, ...], inp
         inputs=inputs,
         skipped=tuple(broken for part in parts for broken in part.skipped),
     )
-
-
-def photo_inputs(size: int, view: str = "crop_flip") -> Inputs:
-    """Inputs for photos of side ``size``, normalised with ImageNet's mean and standard deviation."""
-    return Inputs(kind="images", size=size, mean=IMAGENET_MEAN, std=IMAGENET_STD, view=view, mirrors=True)
 
 
 def digest(lines: Iterable[str]) -> str:

@@ -1,26 +1,23 @@
-"""The first task is supervised in every run, so runs that differ only in what comes after it can share it."""
+"""Sharing task 1: it is supervised in every run, so runs that differ only in later tasks can train it once."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-
-from whorl.config import Config, Tree
+from whorl.config import ExperimentConfig, Tree, digest
 from whorl.methods import method_of
 from whorl.methods.base import Method
 
 
-def first_task(config: Config) -> str:
-    """Ten hexadecimal digits that name the training of task 1.
+def task1_key(config: ExperimentConfig) -> str:
+    """Ten hexadecimal digits that identify the training of task 1.
 
-    Labels, clustering, features, refresh and how exemplars are chosen come after it, and so does everything else
-    that is not named here.
+    They cover everything that training on task 1 depends on. Labels, clustering, features, refresh and exemplar
+    selection only matter later.
     """
     method, stream, train = method_of(config), config.stream, config.train
     depends: Tree = {
         "seed": config.seed,
         "precision": config.precision,
-        "method": method.first_task,
+        "method": method.task1,
         "data": config.data.model_dump(mode="json"),
         "classes": stream.first or stream.step,
         "order": stream.order,
@@ -28,6 +25,6 @@ def first_task(config: Config) -> str:
         "train": [train.first_epochs, train.batch, train.augment],
         "optim": config.optim.at(1).model_dump(mode="json"),
     }
-    if type(method).first_task is Method.first_task:  # it has not said what it leaves alone, such as bic the quota
+    if type(method).task1 is Method.task1:
         depends |= {"train": train.model_dump(mode="json"), "memory": [config.memory.policy, config.memory.quota]}
-    return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:10]
+    return digest(depends)

@@ -1,0 +1,150 @@
+"""Checkpoints: the state of a learner, or its position inside a step, as safetensors files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from torch import Tensor
+
+from whorl.data.inputs import Inputs
+from whorl.engine import State
+from whorl.errors import WhorlError
+from whorl.runs.files import nest, read_tensors, unnest, write_tensors
+from whorl.training import Halt
+from whorl.types import Labelling
+
+FORMAT = 2
+START_OVER = "start over with `fresh`, or remove the folder"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a task has cost so far, over all sittings."""
+
+    seconds: float = 0.0
+    training_seconds: float = 0.0
+    images: int = 0
+
+
+class Position(BaseModel):
+    """The header of an epoch file."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: int = 1
+    task: int
+    phase: int
+    epoch: int
+    starts: int
+    known: int = 0
+    new: int = 0
+    log: int
+    """Length of the log when the epoch was saved."""
+    seconds: float
+    training_seconds: float
+    images: int
+
+
+def state_header(state: State) -> dict[str, object]:
+    """The part of a state that is not tensors."""
+    return {
+        "format": FORMAT,
+        "sizes": list(state.sizes),
+        "names": list(state.names),
+        "inputs": asdict(state.inputs),
+    }
+
+
+class StateHeader(BaseModel):
+    """What :func:`state_header` writes; older files have none of it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: int = 1
+    sizes: tuple[int, ...] = ()
+    names: tuple[str | int, ...] = ()
+    inputs: Inputs | None = None
+
+
+def save_task(folder: Path, number: int, state: State, labels: Labelling) -> None:
+    """Write the files of a finished task: the model and the labels it was learned with, then the exemplars."""
+    tensors = nest("model", state.model) | {"labels": torch.from_numpy(labels.ids)}
+    write_tensors(folder / f"task-{number:02}.safetensors", tensors, state_header(state))
+    memory = dict(state.memory)
+    if state.means is not None:
+        memory["means"] = torch.from_numpy(state.means)
+    write_tensors(folder / f"memory-{number:02}.safetensors", memory)
+
+
+def load_task(folder: Path, number: int, inputs: Inputs) -> State:
+    """The state after task ``number``. Files of format 1 lack the input preparation, which ``inputs`` replaces."""
+    sizes, known, initial, model = list[int](), 0, dict[str, Tensor](), dict[str, Tensor]()
+    header = StateHeader()
+    for task in range(1, number + 1):
+        path = folder / f"task-{task:02}.safetensors"
+        tensors, about = read_tensors(path)
+        with belonging(path):
+            model = unnest("model", tensors)
+            header = StateHeader.model_validate(about)
+            sizes.append(len(model["head.weight"]) - known)
+            known += sizes[-1]
+        initial = initial or model
+    path = folder / f"memory-{number:02}.safetensors"
+    memory, _ = read_tensors(path)
+    with belonging(path):
+        means = memory.pop("means").numpy() if "means" in memory else None
+        memory = {name: memory[name] for name in ("images", "labels", "tasks")}
+    return State(model, initial, memory, means, tuple(sizes), header.names, header.inputs or inputs)
+
+
+def save_epoch(path: Path, task: int, halt: Halt, spent: Spent, log: int) -> None:
+    """Write the position inside a task."""
+    tensors = {"labels": torch.from_numpy(halt.labels.ids)}
+    tensors |= nest("model", halt.model) | nest("optimiser", halt.optimiser)
+    for number, start in enumerate(halt.starts):
+        tensors |= nest(f"start.{number}", start)
+    about = Position(
+        format=FORMAT,
+        task=task,
+        phase=halt.phase,
+        epoch=halt.epoch,
+        starts=len(halt.starts),
+        known=halt.labels.known,
+        new=halt.labels.new,
+        log=log,
+        **asdict(spent),
+    )
+    write_tensors(path, tensors, about.model_dump())
+
+
+def load_epoch(path: Path) -> tuple[Position, Halt | None, Spent]:
+    """The position in an epoch file. A file of format 1 cannot be continued from: its halt is None."""
+    tensors, about = read_tensors(path)
+    with belonging(path):
+        where = Position.model_validate(about)
+        spent = Spent(where.seconds, where.training_seconds, where.images)
+        if where.format < FORMAT:
+            return where, None, Spent()
+        if where.phase >= where.starts:
+            raise WhorlError(f"{path} does not belong to this run (no start of its phase); {START_OVER}")
+        labels = Labelling(tensors["labels"].numpy().astype(np.int64), where.known, where.new)
+        starts = tuple(unnest(f"start.{number}", tensors) for number in range(where.starts))
+        model, optimiser = unnest("model", tensors), unnest("optimiser", tensors)
+        return where, Halt(where.phase, where.epoch, labels, model, optimiser, starts), spent
+
+
+@contextmanager
+def belonging(path: Path) -> Iterator[None]:
+    """Report missing tensors and damaged headers as one line about the file."""
+    try:
+        yield
+    except KeyError as error:
+        raise WhorlError(f"{path} does not belong to this run (no {error}); {START_OVER}") from None
+    except ValidationError as error:
+        raise WhorlError(f"{path} is damaged ({error.errors()[0]['msg']}); {START_OVER}") from None
