@@ -14,16 +14,17 @@ from whorl.data.source import Dataset
 from whorl.data.stream import Stream, Task, class_incremental, split_sizes
 from whorl.engine import Learner
 from whorl.errors import WhorlError, unknown
-from whorl.evaluate import Evaluator, summary
+from whorl.evaluate import Evaluator
 from whorl.memory.memory import Memory
 from whorl.memory.select import get_selector
 from whorl.methods import method_of
 from whorl.methods.base import Load
 from whorl.nets.heads import HEADS
 from whorl.nets.resnet import BACKBONES
-from whorl.reporter import Record, Reporter, Silent
+from whorl.reporter import Reporter, Silent
 from whorl.runs.store import Run, Spent
 from whorl.runtime import Runtime, threads_for
+from whorl.scores import RunScores, Summary, TaskScores
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Result:
 
     path: Path
     config: Config
-    steps: tuple[Record, ...]
-    summary: Record
+    steps: tuple[TaskScores, ...]
+    summary: Summary
 
 
 def check(config: Config) -> None:
@@ -67,11 +68,11 @@ def run(
     runtime: Runtime | None = None,
     reporter: Reporter | None = None,
     fresh: bool = False,
-    first: Run | None = None,
+    task1: Run | None = None,
 ) -> Result:
     """Run a config to its end under ``out``: from the start, from where it stopped, or just read the result.
 
-    ``first`` is a run with the same :func:`whorl.runs.first.first_task`: its task 1 is taken over, not trained again.
+    ``task1`` is a run with the same :func:`whorl.runs.first.first_task`: its task 1 is taken over, not trained again.
     """
     check(config)
     stream, evaluator = _protocol(config, data)
@@ -82,19 +83,19 @@ def run(
         if fresh:
             store.clear()
         before = store.scores()
-        store.tidy(len(before["steps"]), before["finished"])
+        store.tidy(len(before.steps), before.finished)
         store.begin()
-        steps: list[Record] = before["steps"]
-        if not before["finished"]:
+        steps = list(before.steps)
+        if not before.finished:
             runtime = replace(runtime or Runtime(), precision=config.precision)
             learner = Learner(config, Augment.of(data, config.train.augment), runtime)
             with threads_for(config.net.arch):
-                for step in _continue(store, learner, stream, evaluator, steps, reporter, first):
+                for step in _continue(store, learner, stream, evaluator, steps, reporter, task1):
                     steps.append(step)
-                    scores = {"finished": len(steps) == len(stream), "steps": steps, **summary(steps)}
+                    scores = RunScores(finished=len(steps) == len(stream), steps=tuple(steps))
                     store.save_task(learner.state(), scores)
                     reporter.scored(step)
-        return Result(store.path, config, tuple(steps), summary(steps))
+        return Result(store.path, config, tuple(steps), Summary.of(steps))
     finally:
         store.release()
 
@@ -120,19 +121,19 @@ def _continue(
     learner: Learner,
     stream: Stream,
     evaluator: Evaluator,
-    steps: list[Record],
+    steps: list[TaskScores],
     reporter: Reporter,
-    first: Run | None,
-) -> Iterator[Record]:
+    task1: Run | None,
+) -> Iterator[TaskScores]:
     """The scores of every task that is still to be learned."""
-    if first and not steps:
+    if task1 and not steps:
         store.forget_epochs()
-        yield _taken_over(first, learner, stream[0], evaluator)  # whoever takes a record adds it to ``steps``
+        yield _taken_over(task1, learner, stream[0], evaluator)  # whoever takes a record adds it to ``steps``
     done = len(steps)
     if done and not learner.learned:
         learner.restore(store.load_task(done), stream[:done])
     halt, spent = store.load_epoch(done + 1)
-    behind, ahead = sum(s["images"] for s in steps), sum(list(_passes(learner.config, stream, learner.augment))[done:])
+    behind, ahead = sum(s.images for s in steps), sum(list(_passes(learner.config, stream, learner.augment))[done:])
     reporter.begin(len(stream), behind + ahead, behind + spent.images)
     for task in stream[done:]:
         reporter.task(task.index, task.classes)
@@ -149,28 +150,23 @@ def _continue(
         scores = evaluator.score(learner, task.index)
         seconds = time.perf_counter() - started
         rate = spent.images / spent.training_seconds if spent.training_seconds else None
-        yield {
-            **scores,
-            "method": learner.settled,
-            "images": spent.images,
-            "seconds": seconds,
-            "images_per_second": rate,
-        }
+        yield TaskScores(
+            **scores, method=learner.settled, images=spent.images, seconds=seconds, images_per_second=rate
+        )
         halt, spent = None, Spent()
 
 
-def _taken_over(first: Run, learner: Learner, task: Task, evaluator: Evaluator) -> Record:
+def _taken_over(first: Run, learner: Learner, task: Task, evaluator: Evaluator) -> TaskScores:
     """Task 1 from a run that has learned it; only choosing exemplars and scoring are left to do."""
     started = time.perf_counter()
-    learner.take_over(task, first.load_first(), first.scores()["steps"][0].get("method", {}))
-    return {
+    learner.take_over(task, first.load_first(), first.scores().steps[0].method)
+    return TaskScores(
         **evaluator.score(learner, task.index),
-        "method": learner.settled,
-        "taken_from": first.path.name,
-        "images": 0,
-        "seconds": time.perf_counter() - started,
-        "images_per_second": None,
-    }
+        method=learner.settled,
+        taken_from=first.path.name,
+        images=0,
+        seconds=time.perf_counter() - started,
+    )
 
 
 def workload(config: Config, data: Dataset) -> tuple[int, ...]:

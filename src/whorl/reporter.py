@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from whorl.scores import TaskScores
+
 Record = dict[str, Any]
 """Values as JSON holds them."""
 
@@ -33,7 +35,7 @@ class Reporter(Ticker, Protocol):
         """An epoch has ended."""
         ...
 
-    def scored(self, step: Record) -> None:
+    def scored(self, step: TaskScores) -> None:
         """A task has been scored."""
         ...
 
@@ -53,5 +55,5 @@ class Silent:
     def epoch(self, record: Record) -> None:
         """Nothing."""
 
-    def scored(self, step: Record) -> None:
+    def scored(self, step: TaskScores) -> None:
         """Nothing."""

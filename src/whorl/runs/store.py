@@ -32,19 +32,19 @@ from whorl.config import Config, checked, read_toml, write_toml
 from whorl.engine import Halt, State
 from whorl.errors import WhorlError
 from whorl.reporter import Record
-from whorl.runs.files import (
+from whorl.runs.files import (  # noqa: I001
     append_line,
     nest,
-    read_json,
     read_tensors,
     truncate,
     unnest,
-    write_json,
     write_tensors,
     write_text,
 )
+from whorl.scores import RunScores, from_json, to_json
+from whorl.types import IntArray
 
-FORMAT = 1
+FORMAT = 2
 
 # Worker processes are forked while a lock is held, and would keep it if this process were killed: they let go of it.
 _HELD: set[IO[str]] = set()
@@ -145,18 +145,29 @@ class Run:
         if not path.exists() or path.read_bytes() != text.encode():
             write_text(path, text)
 
-    def scores(self) -> Record:
+    def scores(self) -> RunScores:
         """What ``scores.json`` holds; for a run that has no finished task yet, an empty one."""
         path = self.path / "scores.json"
         if not path.exists():
-            return {"format": FORMAT, "finished": False, "steps": []}
-        scores: Record = read_json(path)
-        found = scores.get("format") if isinstance(scores, dict) else None
-        if isinstance(found, int) and found > FORMAT:
-            raise NewerFormat(f"{self.path} has format {found}, made by a newer whorl; update this one ({FORMAT})")
-        if found != FORMAT or not isinstance(scores.get("steps"), list) or "finished" not in scores:
-            raise WhorlError(f"{path} is not a file of scores; start over with --fresh, or remove the folder")
+            return RunScores()
+        scores = from_json(path.read_text(encoding="utf-8"), str(path))
+        if scores.format > FORMAT:
+            raise NewerFormat(f"{self.path} has format {scores.format}, made by a newer whorl; update this one")
+        if scores.format < 1:
+            raise WhorlError(f"{path} is not a valid file of scores")
         return scores
+
+    def labels(self, tasks: int) -> list[IntArray]:
+        """The labels each of the first ``tasks`` tasks was learned with."""
+        return [labels.numpy() for labels in self.load_task(tasks).labels]
+
+    def has_task1(self) -> bool:
+        """Whether task 1 is finished and can be read."""
+        try:
+            self.load_first()
+            return bool(self.scores().steps)
+        except WhorlError:
+            return False
 
     def log(self) -> list[Record]:
         """One record for each epoch."""
@@ -198,15 +209,15 @@ class Run:
             )
             return halt, Spent(about["seconds"], about["training_seconds"], about["images"])
 
-    def save_task(self, state: State, scores: Record) -> None:
+    def save_task(self, state: State, scores: RunScores) -> None:
         """After a task: its files, then the scores that make them count, then away with what is no longer needed."""
-        done = len(scores["steps"])
+        done = len(scores.steps)
         tensors = nest("model", state.model) | {"labels": state.labels[-1]}
         write_tensors(self.path / f"task-{done:02}.safetensors", tensors)
         write_tensors(self.path / f"memory-{done:02}.safetensors", state.memory)
-        write_json(self.path / "scores.json", {"format": FORMAT, **scores})
+        write_text(self.path / "scores.json", to_json(scores))
         (self.path / "epoch.safetensors").unlink(missing_ok=True)
-        self.tidy(done, scores["finished"])
+        self.tidy(done, scores.finished)
 
     def load_first(self) -> dict[str, Tensor]:
         """The model after task 1."""
@@ -232,11 +243,11 @@ class Run:
             return State(model, [tensors["labels"] for tensors in files], memory, unnest("model", files[0]))
 
 
-def stored(out: Path) -> tuple[list[tuple[Run, Record]], list[str]]:
+def stored(out: Path) -> tuple[list[tuple[Run, RunScores]], list[str]]:
     """Every run under ``out`` with its scores, and a line on each folder that cannot be read as one."""
     if not out.is_dir():
         raise WhorlError(f"there is no folder {out} with runs in it; `whorl run` and `whorl reproduce` make it")
-    found, left_out = list[tuple[Run, Record]](), list[str]()
+    found, left_out = list[tuple[Run, RunScores]](), list[str]()
     try:
         entries = sorted(entry for entry in out.iterdir() if entry.is_dir())
     except OSError as error:
