@@ -150,9 +150,7 @@ def _continue(
         scores = evaluator.score(learner, task.index)
         seconds = time.perf_counter() - started
         rate = spent.images / spent.training_seconds if spent.training_seconds else None
-        yield TaskScores(
-            **scores, method=learner.settled, images=spent.images, seconds=seconds, images_per_second=rate
-        )
+        yield TaskScores(**scores, method=learner.settled, images=spent.images, seconds=seconds, images_per_second=rate)
         halt, spent = None, Spent()
 
 

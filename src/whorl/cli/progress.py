@@ -81,9 +81,7 @@ class Plain(Silent):
     def scored(self, step: TaskScores) -> None:
         """Say how the task went."""
         quality = "" if step.label_acc is None else f"  pseudo labels {step.label_acc:.3f}"
-        self.say(
-            f"task {step.task}/{self.tasks} learned: acc {step.acc or 0:.3f} over {step.classes} classes{quality}"
-        )
+        self.say(f"task {step.task}/{self.tasks} learned: acc {step.acc or 0:.3f} over {step.classes} classes{quality}")
 
     def place(self, record: dict[str, Any]) -> str:
         """Where an epoch stands."""

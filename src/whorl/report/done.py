@@ -1,45 +1,54 @@
-"""The runs of a folder, as far as a report needs them."""
+"""The stored runs, as a report reads them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from whorl.config import Config
-from whorl.errors import WhorlError
+from whorl.config import ExperimentConfig
 from whorl.papers.cells import flat
-from whorl.reporter import Record
-from whorl.runs.store import Run, stored
+from whorl.runs.run import Run, stored
+from whorl.scores import RunScores
 
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """A stored run, as far as it has come."""
+    """A stored run and its scores so far."""
 
     path: Path
-    config: Config
-    steps: list[Record]
+    config: ExperimentConfig
+    scores: RunScores
+
+    @classmethod
+    def of(cls, run: Run) -> Done:
+        """Read the scores of a run."""
+        return cls(run.path, run.config, run.scores())
 
     @property
     def name(self) -> str:
-        """Its folder's."""
+        """The name of the folder."""
         return self.path.name
 
     @cached_property
     def values(self) -> dict[str, str]:
-        """The config's values by dotted key."""
+        """The config values by dotted key."""
         return flat(self.config.tree())
+
+    def curve(self, score: str) -> list[float | None]:
+        """A score after each task."""
+        return [step.score(score) for step in self.scores.steps]
 
 
 @dataclass(frozen=True)
 class Store:
-    """What lies in a folder of runs."""
+    """The content of a folder of runs."""
 
     finished: list[Done]
     unfinished: list[Done]
     left_out: list[str]
-    """A line on each folder that cannot be read as a run."""
+    """One line about each folder or file that cannot be read."""
 
 
 def read(runs: Path) -> Store:
@@ -47,23 +56,11 @@ def read(runs: Path) -> Store:
     found, left_out = stored(runs)
     store = Store([], [], left_out)
     for run, scores in found:
-        try:
-            done = _done(run, scores)
-        except WhorlError as error:
-            left_out.append(str(error))
-            continue
-        (store.finished if scores["finished"] is True and done.steps else store.unfinished).append(done)
+        done = Done(run.path, run.config, scores)
+        (store.finished if scores.finished and scores.steps else store.unfinished).append(done)
     return store
 
 
-def opened(run: Run) -> Done:
-    """One run that is there."""
-    return _done(run, run.scores())
-
-
-def _done(run: Run, scores: Record) -> Done:
-    if not all(isinstance(step, dict) for step in scores["steps"]):
-        raise WhorlError(
-            f"{run.path / 'scores.json'} has steps that are not records; start over with --fresh, or remove the folder"
-        )
-    return Done(run.path, run.config, scores["steps"])
+def versions(runs: Iterable[Done]) -> list[str]:
+    """The versions of whorl that computed these runs, each once and sorted."""
+    return sorted({version for run in runs for version in run.scores.versions})

@@ -32,7 +32,7 @@ from whorl.config import Config, checked, read_toml, write_toml
 from whorl.engine import Halt, State
 from whorl.errors import WhorlError
 from whorl.reporter import Record
-from whorl.runs.files import (  # noqa: I001
+from whorl.runs.files import (
     append_line,
     nest,
     read_tensors,
