@@ -50,7 +50,7 @@ def test_report_says_what_it_found_and_where_it_is(there: list[str], whorl: Whor
     assert out.splitlines() == [
         "6 of 237 cells filled from 2 finished runs",
         "  5 as in the paper",  # table 2, figure 3 at q 20, figure 6, and acc and nmi of figure 7; ari is not stored
-        "  1 a: recipe fast, 200 images a class, images of 16×16, 3 tasks",
+        "  1 a: recipe fast, 200 images per class, images of 16×16, 3 tasks",
         "1 run unfinished",
         "The report is in report/report.html",
     ]
@@ -68,7 +68,7 @@ def test_report_as_json(there: list[str], whorl: Whorl) -> None:
     assert found["PCA", 10, "last"]["difference"] == pytest.approx(0.1 - 0.061)
     assert document["settings"] == {
         "paper": "as in the paper",
-        "a": "recipe fast, 200 images a class, images of 16×16, 3 tasks",
+        "a": "recipe fast, 200 images per class, images of 16×16, 3 tasks",
     }
     assert document["unfinished"] == [there[2]]
     assert Path("there/report.html").is_file()

@@ -10,12 +10,12 @@ import pytest
 from madeup import asked, put
 from whorl.errors import WhorlError
 from whorl.report.compare import comparison
-from whorl.report.done import Done, opened
-from whorl.runs.store import Run
+from whorl.papers.stored import Done
+from whorl.runs.run import Run
 
 
 def run(runs: Path, what: Any, accs: list[Any], **more: Any) -> Done:
-    return opened(Run.open(runs / put(runs, what, accs, **more).title))
+    return Done.of(Run.open(runs / put(runs, what, accs, **more).title))
 
 
 def test_values_that_differ_and_scores_after_each_task(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_it_counts_what_there_is(made: tuple[Report, Path, str]) -> None:
     assert report.total == 237
     assert [report.filled.mark(setting) for setting in report.settings] == ["", "a", "b"]
     assert len(report.store.unfinished) == len(report.filled.other) == len(report.store.left_out) == 1
-    assert [grid.name for grid in report.grids] == ["table-1", "table-2", "table-2-a", "table-2-b", "table-3"]
+    assert [found.name for found in report.tables] == ["table-1", "table-2", "table-2-a", "table-2-b", "table-3"]
 
 
 def test_every_promised_file_is_there_and_nothing_is_left_behind(made: tuple[Report, Path, str]) -> None:
@@ -100,7 +100,7 @@ def test_the_page_says_what_there_is_first(made: tuple[Report, Path, str]) -> No
     report, _, page = made
     begin = html.unescape(page[: page.index("<h2")])
     assert f"{report.count} of 237 cells" in begin
-    assert "recipe fast, 200 images a class, images of 16×16, 3 tasks" in begin
+    assert "recipe fast, 200 images per class, images of 16×16, 3 tasks" in begin
     assert "1 run did not finish" in begin
     assert "a & <b> is not a run" in begin
     assert "a & <b>" not in page
@@ -123,10 +123,10 @@ def test_a_cell_leads_to_its_runs_and_back(made: tuple[Report, Path, str]) -> No
     section = page[page.index(f'<details id="{cell[2]}">') :]
     section = section[: section.index("<details id=", 10)]
     assert f'href="#{cell[1]}"' in section
-    assert re.search(r'Taken off: <a href="#runs-\d+">', section)
+    assert re.search(r'Subtracted: <a href="#runs-\d+">', section)
     assert section.count("cifar100-wa-pseudo-step10-seed") == 2  # a row for each seed
     assert section.count("<pre>") == 1  # one config for both
-    assert "name = &quot;wa&quot;" in section
+    assert "name = &#34;wa&#34;" in section
 
 
 def test_each_number_of_a_figure_leads_to_its_own_runs_and_the_seeds_are_said(made: tuple[Report, Path, str]) -> None:
@@ -163,7 +163,7 @@ def test_damaged_steps_do_not_stop_it(tmp_path: Path) -> None:
         steps = [{"acc": 0.9, "classes": 10}, step]
         (runs / config.title / "scores.json").write_text(json.dumps({"format": 1, "finished": True, "steps": steps}))
     report = write(HE, runs, tmp_path / "out")
-    value = next(grid for grid in report.grids if grid.table.number == 2).entries["Ours", "cifar-10", "avg"].value
+    value = next(grid for grid in report.tables if grid.table.number == 2).entries["Ours", "cifar-10", "avg"].value
     assert (value.mean, value.seeds) == (0.5, (2,))
     json.dumps(report.records(), allow_nan=False)
 

@@ -24,8 +24,8 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Compare runs: the differences of their configs, a score after each task, and its curves as a plot."""
+    from whorl.papers.stored import Done
     from whorl.report.compare import comparison
-    from whorl.report.done import Done
 
     if plot.suffix not in (".png", ".svg"):
         raise WhorlError(f"--plot {plot} must end in .png or .svg")

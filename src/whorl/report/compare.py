@@ -9,8 +9,8 @@ from typing import Any
 
 from whorl.errors import WhorlError, unknown
 from whorl.papers import Metric
+from whorl.papers.stored import Done, versions
 from whorl.report import plots
-from whorl.report.done import Done, versions
 from whorl.report.measure import summarised
 from whorl.runs.files import write_bytes
 from whorl.scores import NAMES

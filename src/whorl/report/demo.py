@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import platform
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from platform import python_version
 
 from markupsafe import Markup
 
@@ -69,7 +69,8 @@ def render(demo: Demo, repeat: Sequence[str]) -> str:
     page = PAGES.get_template("demo.html")
     return page.render(
         demo=demo, repeat=repeat, rows=_rows(demo), summary=_summary(demo), svg=_figure(demo), strips=_strips,
-        facts=_facts(demo), sample=SAMPLE,
+        versions=[f"whorl {version('whorl')}", f"Python {python_version()}", *(f"{p} {version(p)}" for p in PACKAGES)],
+        sample=SAMPLE,
     )  # fmt: skip
 
 
@@ -114,20 +115,3 @@ def _strips(found: Cluster) -> list[tuple[str, int, int, str]]:
         uri = "data:image/png;base64," + b64encode(png(pixels)).decode()
         strips.append((uri, pixels.shape[1] // 2, pixels.shape[0] // 2, alt))
     return strips
-
-
-def _facts(demo: Demo) -> dict[str, str]:
-    config, train, order = demo.config, demo.config.train, demo.config.stream.order
-    times = [sum(step.seconds for step in run.steps) for run in (demo.given, demo.pseudo)]
-    packages = [f"Python {platform.python_version()}", *(f"{package} {version(package)}" for package in PACKAGES)]
-    words = order if isinstance(order, str) else " ".join(map(str, order))
-    return {
-        "Method": config.method.name,
-        "Data": f"{config.data.name}, {len(demo.names)} classes, order {words}",
-        "Recipe": f"{config.recipe}: {train.first_epochs} epochs, then {train.epochs} per step, batch {train.batch}",
-        "Network": config.net.arch,
-        "Clustering": config.cluster.name,
-        "Seed": str(config.seed),
-        "Time": f"{times[0]:.0f} s with labels, {times[1]:.0f} s without",
-        "Versions": ", ".join([f"whorl {version('whorl')}", *packages]),
-    }

@@ -8,9 +8,9 @@ from typing import Any
 
 from whorl.papers import Curve, Figure, Paper
 from whorl.papers.cells import Setting, figure_cells
+from whorl.papers.filled import Filled, Group
+from whorl.papers.stored import versions
 from whorl.report import plots
-from whorl.report.done import versions
-from whorl.report.gather import Filled, Group
 from whorl.report.measure import Point, measured, points
 from whorl.report.tables import column_name
 from whorl.report.text import count, listed

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 
 from whorl.metrics import curves
 from whorl.papers import Metric
-from whorl.report.gather import Group
+from whorl.papers.filled import Group
 
 NOT_RUN, NOT_PAIRED, ONE_TASK, NOT_STORED = "not run", "not paired", "one task", "not stored"
 WHY = {

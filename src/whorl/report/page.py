@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,11 +11,11 @@ from markupsafe import Markup
 
 from whorl.config import write_toml
 from whorl.papers import Metric
+from whorl.papers.filled import Group
+from whorl.papers.stored import Done, versions
 from whorl.report import plots
-from whorl.report.done import Done, versions
 from whorl.report.export import ORDER_HEADS, order_cells
 from whorl.report.figures import Plot
-from whorl.report.gather import Group
 from whorl.report.measure import score_key, summarised
 from whorl.report.paper import Report
 from whorl.report.tables import METRICS, FilledTable, column_name
@@ -45,7 +45,7 @@ PAGES = Environment(
     lstrip_blocks=True,
 )
 PAGES.filters["number"] = number
-PAGES.globals |= {"edges": edges, "count": count, "names": NAMES}
+PAGES.globals |= {"edges": edges, "count": count, "names": NAMES, "score_key": score_key}
 
 
 @dataclass
@@ -85,16 +85,6 @@ class Shown:
         longest = max((run.scores.steps for run in self.runs), key=len)
         return [f"{number} ({step.classes})" for number, step in enumerate(longest, 1)]
 
-    def rows(self, key: str) -> list[list[str]]:
-        """One row per seed: seed, Avg, Last, seconds, the score after each task, folder."""
-        rows = []
-        for run in self.runs:
-            curve, seconds = run.curve(key), sum(step.seconds for step in run.scores.steps)
-            padded = [*map(number, curve), *["–"] * (len(self.tasks) - len(curve))]
-            both = _summary(curve, "avg"), _summary(curve, "last")
-            rows.append([str(run.config.seed), *both, f"{seconds:.0f}", *padded, run.name])
-        return rows
-
     @property
     def configs(self) -> list[tuple[str, list[str]]]:
         """The seeds and the TOML of each config; configs that differ only in the seed are shown once."""
@@ -109,18 +99,11 @@ class Shown:
 
 def render(report: Report) -> str:
     """The page."""
-    return PAGES.get_template("report.html").render(
-        report=report,
-        behind=_behind(report),
-        head_groups=_head_groups,
-        order_heads=ORDER_HEADS,
-        order_rows=lambda found: [order_cells(found, order) for order in found.orders],
-        drawn=_drawn,
-        setting_rows=_setting_rows(report),
-        unfinished_rows=_run_rows(
-            (run, f"{count(len(run.scores.steps), 'task')} done") for run in report.store.unfinished
-        ),
-        other_rows=_run_rows(report.filled.other),
+    page = PAGES.get_template("report.html")
+    functions = {"head_groups": _head_groups, "order_cells": order_cells, "drawn": _drawn, "summary": _summary}
+    unfinished = [(run, f"{count(len(run.scores.steps), 'task')} done") for run in report.store.unfinished]
+    return page.render(
+        report=report, behind=_behind(report), unfinished=unfinished, order_heads=ORDER_HEADS, **functions
     )
 
 
@@ -168,24 +151,7 @@ def _drawn(plot: Plot) -> tuple[Markup, list[Markup]]:
     return Markup(plots.inline(plots.svg(plots.key(panels)), f"{plot.name}-key")), drawn
 
 
-def _setting_rows(report: Report) -> list[list[str]]:
-    rows = []
-    for setting in report.settings:
-        runs = {run for g in report.filled.groups.values() if g.setting == setting for run in g.runs.values()}
-        seeds = ", ".join(map(str, sorted({run.config.seed for run in runs})))
-        cells = f"{len(report.cells_in(setting))} of {report.total}"
-        rows.append([report.filled.mark(setting) or "paper", cells, seeds, str(len(runs)), str(setting)])
-    return rows
-
-
-def _run_rows(runs: Iterable[tuple[Done, str]]) -> list[list[str]]:
-    rows = []
-    for run, words in runs:
-        curve = run.curve(score_key("acc", run.config.labels))
-        rows.append([run.name, _summary(curve, "avg"), _summary(curve, "last") if curve else "–", words])
-    return rows
-
-
-def _summary(curve: Sequence[float | None], metric: Metric) -> str:
-    found = summarised(curve, metric)
+def _summary(run: Done, key: str, metric: Metric) -> str:
+    """Avg or Last of a run, or why there is none."""
+    found = summarised(run.curve(key), metric)
     return found if isinstance(found, str) else number(found)

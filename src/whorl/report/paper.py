@@ -11,10 +11,10 @@ from typing import Any
 from whorl.errors import WhorlError
 from whorl.papers import Paper, manifest
 from whorl.papers.cells import Cell, Setting, cells
+from whorl.papers.filled import PAPER, Filled, fill
+from whorl.papers.stored import Done, Store, read
 from whorl.report import export, plots
-from whorl.report.done import Store, read
 from whorl.report.figures import Plot, plot
-from whorl.report.gather import PAPER, Filled, fill
 from whorl.report.tables import FilledTable, filled_table
 from whorl.runs.files import write_bytes, write_text
 
@@ -56,6 +56,10 @@ class Report:
             for point in trace.points
         }
         return tables | figures
+
+    def runs_in(self, setting: Setting) -> set[Done]:
+        """The runs behind the numbers of a setting."""
+        return {run for g in self.filled.groups.values() if g.setting == setting for run in g.runs.values()}
 
     @property
     def settings(self) -> list[Setting]:

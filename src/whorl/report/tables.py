@@ -8,8 +8,8 @@ from itertools import combinations, pairwise
 
 from whorl.papers import Flag, Metric, Paper, Printed, Row, Table
 from whorl.papers.cells import Setting, printed_anywhere, table_cell
-from whorl.report.done import Done, versions
-from whorl.report.gather import Filled, Group
+from whorl.papers.filled import Filled, Group
+from whorl.papers.stored import Done, versions
 from whorl.report.measure import WHY, Value, difference, measured
 from whorl.report.text import count, listed, number
 

@@ -13,11 +13,6 @@ def number(value: float | None, sign: bool = False) -> str:
     return f"{value:{'+' if sign else ''}.3f}".replace("-", "−")
 
 
-def letters(number: int) -> str:
-    """a to z, then aa, ab, …, counted from 0."""
-    return (letters(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
-
-
 def count(number: int, word: str) -> str:
     """``1 run``, ``2 runs``."""
     return f"{number} {word}" + ("" if number == 1 else "s")

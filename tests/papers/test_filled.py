@@ -10,8 +10,8 @@ import pytest
 from madeup import HE, SMALL, asked, put
 from whorl.config import write_toml
 from whorl.papers.cells import Cell, Place, Setting, cells, config_of
-from whorl.report.done import Done, Store, read
-from whorl.report.gather import Filled, fill
+from whorl.papers.stored import Done, Store, read
+from whorl.papers.filled import Filled, fill
 
 PAPER = Setting(None, "paper")
 

@@ -14,8 +14,7 @@ from whorl.config import Tree
 from whorl.papers import Paper
 from whorl.papers.cells import Cell, Place, Setting, cells, config_of
 from whorl.papers.manifest import Manifest
-from whorl.report.done import Done, Store
-from whorl.report.text import letters
+from whorl.papers.stored import Done, Store
 
 Key = str
 """Identifies what a cell needs; cells with the same key share their runs."""
@@ -146,3 +145,8 @@ def _other_images(offered: list[Offer]) -> set[tuple[Done, Setting]]:
         images[setting, run.config.data.name][run.config.data.fingerprint] += 1
     usual = {key: counter.most_common(1)[0][0] for key, counter in images.items()}
     return {(run, s) for run, s, _ in offered if run.config.data.fingerprint != usual[s, run.config.data.name]}
+
+
+def letters(number: int) -> str:
+    """a to z, then aa, ab, …, counted from 0."""
+    return (letters(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)

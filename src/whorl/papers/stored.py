@@ -1,4 +1,4 @@
-"""The stored runs, as a report reads them."""
+"""The stored runs and their scores."""
 
 from __future__ import annotations
 
