@@ -89,6 +89,23 @@ def test_compare_prints_differences_scores_and_draws(there: list[str], whorl: Wh
     assert err == ""
 
 
+def test_compare_and_show_print_the_versions(there: list[str], whorl: Whorl) -> None:
+    new = put(Path("runs"), asked(), [0.9, 0.5], seed=7, version="0.2.0").title
+    out, _ = whorl(["compare", there[0], new])
+    lines = out.splitlines()
+    assert lines[2:5] == ["computed by different versions of whorl:", "1  not recorded", "2  0.2.0"]
+    assert "versions" not in whorl(["compare", there[0], there[1]])[0]
+    out, _ = whorl(["show", new])
+    assert out.splitlines()[-1] == (
+        "computed task 1, 2 from 2026-01-02T03:04:05Z to 2026-01-02T03:14:05Z: "
+        "whorl 0.2.0, torch 2.4.0, Python 3.11.2, cpu, 2 threads"
+    )
+    assert whorl(["show", there[0]])[0].splitlines()[-1] == "computed by a version of whorl that did not record it"
+    document = json.loads(whorl(["show", new, "--json"])[0])
+    assert [(part["whorl"], part["tasks"]) for part in document["provenance"]] == [("0.2.0", [1, 2])]
+    assert (document["avg"], document["finished"]) == (0.5, True)
+
+
 def test_compare_cuts_no_number_where_the_terminal_is_narrow(
     there: list[str], whorl: Whorl, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -212,7 +212,7 @@ def test_drops_are_those_of_the_text() -> None:
 # ------------------------------------------------------------------------------------------------------ 3. configs
 
 
-def fields(one: Config, other: Config) -> set[str]:
+def fields(one: ExperimentConfig, other: ExperimentConfig) -> set[str]:
     """The dotted names of what differs."""
     a, b = one.model_dump(), other.model_dump()
     out: set[str] = set()
@@ -224,7 +224,9 @@ def fields(one: Config, other: Config) -> set[str]:
     return out
 
 
-def table_config(number: int, row: str, column: str, recipe: str = "paper", budget: Tree | None = None) -> ExperimentConfig:
+def table_config(
+    number: int, row: str, column: str, recipe: str = "paper", budget: Tree | None = None
+) -> ExperimentConfig:
     table = PAPER.table(number)
     cell = table_cell(PAPER, table, table.row(row), column)
     return config_of(PAPER, cell.asked, recipe, budget or {})

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from madeup import HE, SMALL, asked, put
-from whorl.report import export
-from whorl.papers.stored import read
 from whorl.papers.filled import fill
+from whorl.papers.stored import read
+from whorl.report import export
 from whorl.report.tables import FilledTable, filled_table
-from whorl.report.text import count, letters, listed, number
+from whorl.report.text import count, listed, number
 
 
 @pytest.fixture
@@ -104,6 +104,5 @@ def test_csv_gives_every_number_back(grids: list[FilledTable]) -> None:
 def test_numbers_as_people_read_them() -> None:
     assert [number(value) for value in (0.5, -0.0711, -0.0001, None)] == ["0.500", "−0.071", "0.000", "–"]
     assert [number(value, sign=True) for value in (0.0034, -0.5, 0.0)] == ["+0.003", "−0.500", "+0.000"]
-    assert [letters(n) for n in (0, 25, 26, 27, 52, 701, 702)] == ["a", "z", "aa", "ab", "ba", "zz", "aaa"]
     assert [count(n, "run") for n in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
     assert [listed(words) for words in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]

@@ -9,8 +9,8 @@ import pytest
 from madeup import HE, SMALL, asked, put
 from whorl.papers import Metric
 from whorl.papers.cells import Setting
-from whorl.papers.stored import read
 from whorl.papers.filled import fill
+from whorl.papers.stored import read
 from whorl.report.tables import Entry, FilledTable, chain, filled_table
 
 PAPER = Setting(None, "paper")
