@@ -24,7 +24,6 @@ from whorl.data.source import Dataset
 from whorl.data.stream import Stream, class_incremental, split_sizes
 from whorl.engine import Learner
 from whorl.errors import HiddenLabelError
-from whorl.evaluate import summary
 from whorl.experiment import run
 from whorl.methods import method_class
 from whorl.nets.extract import extract
@@ -34,6 +33,7 @@ from whorl.reporter import Silent
 from whorl.runs.files import read_tensors
 from whorl.runs.store import Run
 from whorl.runtime import Runtime
+from whorl.scores import Summary, TaskScores, plain
 from whorl.types import granted
 
 OWN: dict[str, Tree] = {
@@ -89,9 +89,9 @@ def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def numbers(steps: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+def numbers(steps: tuple[TaskScores, ...]) -> list[dict[str, Any]]:
     """The scores without the times."""
-    return [{k: v for k, v in step.items() if k not in ("seconds", "images_per_second")} for step in steps]
+    return [{k: v for k, v in plain(step).items() if k not in ("seconds", "images_per_second")} for step in steps]
 
 
 class Killed(Exception):
@@ -272,6 +272,6 @@ def check_averages(config: Config, data: Dataset, tmp: Path) -> None:
     spec = config.stream.model_copy(update={"tasks": 2})
     result = run(config.model_copy(update={"stream": spec}), data, tmp)
     accs = [step["acc"] for step in result.steps]
-    assert result.summary["avg"] == result.summary["last"] == accs[1]
-    assert result.summary["avg_with_first"] == sum(accs) / 2
-    assert summary(result.steps[:1])["avg"] is None
+    assert result.summary.avg == result.summary.last == accs[1]
+    assert result.summary.avg_with_first == sum(accs) / 2
+    assert Summary.of(result.steps[:1]).avg is None

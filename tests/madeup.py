@@ -1,4 +1,4 @@
-"""Made-up runs, written by hand: what a report reads, without any training."""
+"""Made-up runs for reports, written without any training."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from whorl import papers
-from whorl.config import Config, Tree, merge, write_toml
+from whorl.config import ExperimentConfig, Tree, merge, write_toml
 from whorl.papers.cells import config_of
 
 HE = papers.load("he2021")
 SMALL: Tree = {"data": {"resize": 16, "per_class": 200}, "stream": {"tasks": 3}}
+SITTING = {
+    "commit": None, "torch": "2.4.0", "python": "3.11.2", "device": "cpu", "threads": 2,
+    "started": "2026-01-02T03:04:05Z", "finished": "2026-01-02T03:14:05Z",
+}  # fmt: skip
 
 
 def asked(method: str = "ours", column: str = "cifar-10", stand_in: str | None = None, **more: Any) -> Tree:
-    """What a cell asks for: a method, a column, and other values."""
+    """The config values of a cell: a method, a column, and others."""
     return merge({"method": {"name": method}}, more, HE.place(column, stand_in))
 
 
@@ -27,9 +31,13 @@ def put(
     recipe: str = "paper",
     budget: Tree | None = None,
     finished: bool = True,
+    version: str = "",
     **scores: list[Any],
-) -> Config:
-    """Store a run with these scores after each task; others than ``acc`` by name."""
+) -> ExperimentConfig:
+    """Store a run with these scores after each task; scores other than ``acc`` by name.
+
+    With a ``version``, the run is stored in format 2 as computed by that version of whorl.
+    """
     config = config_of(HE, what, recipe, budget or {}, seed)
     step = config.stream.step
     steps: list[dict[str, Any]] = []
@@ -39,5 +47,9 @@ def put(
     folder = runs / config.title
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text(write_toml(config))
-    (folder / "scores.json").write_text(json.dumps({"format": 1, "finished": finished, "steps": steps}))
+    document: dict[str, Any] = {"format": 1, "finished": finished, "steps": steps}
+    if version:
+        tasks = [step["task"] for step in steps]
+        document |= {"format": 2, "provenance": [{**SITTING, "whorl": version, "tasks": tasks}]}
+    (folder / "scores.json").write_text(json.dumps(document))
     return config

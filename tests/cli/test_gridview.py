@@ -8,8 +8,9 @@ import pytest
 
 import checks
 from whorl.cli.gridview import Live, Plain
-from whorl.runs.grid import Job, Plan, Running, State
-from whorl.runs.pool import Worker
+from whorl.grid.messages import Done, Failed
+from whorl.grid.pool import Worker
+from whorl.grid.queue import Job, Plan, Running, State
 
 
 def jobs() -> list[Job]:
@@ -45,9 +46,9 @@ def test_lines_say_how_runs_ended(clock: list[float], capsys: pytest.CaptureFixt
     planned, state = standing(four)
     view = Plain(planned)
     clock[0] += 100
-    view.ended(state, four[1], {"event": "done", "avg": 0.25, "last": 0.125})
+    view.ended(state, four[1], Done(avg=0.25, last=0.125))
     state.failed[four[3].title] = four[3], "gone"
-    view.ended(state, four[3], {"event": "failed", "reason": "gone"})
+    view.ended(state, four[3], Failed(reason="gone"))
     view.note(four[2], "a word")
     assert capsys.readouterr().err.splitlines() == [
         "[2/4] job 1: avg 0.250  last 0.125  (2m20s left)",

@@ -50,7 +50,7 @@ def test_report_says_what_it_found_and_where_it_is(there: list[str], whorl: Whor
     assert out.splitlines() == [
         "6 of 237 cells filled from 2 finished runs",
         "  5 as in the paper",  # table 2, figure 3 at q 20, figure 6, and acc and nmi of figure 7; ari is not stored
-        "  1 a: recipe fast, 200 images a class, images of 16×16, 3 tasks",
+        "  1 a: recipe fast, 200 images per class, images of 16×16, 3 tasks",
         "1 run unfinished",
         "The report is in report/report.html",
     ]
@@ -68,7 +68,7 @@ def test_report_as_json(there: list[str], whorl: Whorl) -> None:
     assert found["PCA", 10, "last"]["difference"] == pytest.approx(0.1 - 0.061)
     assert document["settings"] == {
         "paper": "as in the paper",
-        "a": "recipe fast, 200 images a class, images of 16×16, 3 tasks",
+        "a": "recipe fast, 200 images per class, images of 16×16, 3 tasks",
     }
     assert document["unfinished"] == [there[2]]
     assert Path("there/report.html").is_file()
@@ -87,6 +87,23 @@ def test_compare_prints_differences_scores_and_draws(there: list[str], whorl: Wh
     assert words[-1] == ["The", "curves", "are", "in", "compare.png"]
     assert Path("compare.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert err == ""
+
+
+def test_compare_and_show_print_the_versions(there: list[str], whorl: Whorl) -> None:
+    new = put(Path("runs"), asked(), [0.9, 0.5], seed=7, version="0.2.0").title
+    out, _ = whorl(["compare", there[0], new])
+    lines = out.splitlines()
+    assert lines[2:5] == ["computed by different versions of whorl:", "1  not recorded", "2  0.2.0"]
+    assert "versions" not in whorl(["compare", there[0], there[1]])[0]
+    out, _ = whorl(["show", new])
+    assert out.splitlines()[-1] == (
+        "computed task 1, 2 from 2026-01-02T03:04:05Z to 2026-01-02T03:14:05Z: "
+        "whorl 0.2.0, torch 2.4.0, Python 3.11.2, cpu, 2 threads"
+    )
+    assert whorl(["show", there[0]])[0].splitlines()[-1] == "computed by a version of whorl that did not record it"
+    document = json.loads(whorl(["show", new, "--json"])[0])
+    assert [(part["whorl"], part["tasks"]) for part in document["provenance"]] == [("0.2.0", [1, 2])]
+    assert (document["avg"], document["finished"]) == (0.5, True)
 
 
 def test_compare_cuts_no_number_where_the_terminal_is_narrow(

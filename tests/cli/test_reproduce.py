@@ -12,7 +12,8 @@ import pytest
 from conftest import Start
 from terminal import whorl
 from whorl.cli import main
-from whorl.runs.store import stored
+from whorl.papers import manifest
+from whorl.runs.run import stored
 
 TINY = ["--data", "digits", "--seeds", "1", "--per-class", "12", "--set", "train.first_epochs=1"]
 LONG = [
@@ -26,7 +27,7 @@ def test_the_whole_paper_in_small(tmp_path: Path) -> None:
     words = ["reproduce", "he2021", *TINY, "--set", "train.epochs=2", "--recipe", "demo"]
     plan = whorl(*words, "--dry-run", cwd=tmp_path).stdout  # with 2 epochs, UPL-10, -20 and -30 are the same runs
     assert "237 cells need 100 runs" in plan
-    assert "21 first tasks to train, 79 to take over" in plan
+    assert "task 1 is trained in 21 runs and reused by 79" in plan
     assert re.search(r"time +about \S+ of training with \d+ jobs? \(tiny 8×8: \d+ images/s", plan)
     assert not (tmp_path / "runs").exists()
 
@@ -34,14 +35,17 @@ def test_the_whole_paper_in_small(tmp_path: Path) -> None:
     assert "finished  100 of 100 runs" in done.stdout
     runs, left_out = stored(tmp_path / "runs")
     assert (len(runs), left_out) == (100, [])
-    assert all(scores["finished"] for _, scores in runs)
+    assert all(scores.finished for _, scores in runs)
     trained = sum(any(record["task"] == 1 for record in run.log()) for run, _ in runs)
     assert trained == 21
-    assert sum("taken_from" in scores["steps"][0] for _, scores in runs) == 79
+    assert sum(scores.steps[0].taken_from is not None for _, scores in runs) == 79
+    (entry,) = manifest.read(tmp_path / "runs", "he2021").entries
+    assert {title for cell in entry.cells for title in cell.runs.values()} == {run.path.name for run, _ in runs}
     found = json.loads(whorl("report", "--json", cwd=tmp_path).stdout)
     assert found["filled"] == found["cells"] == 237
+    assert len(found["settings"]) == 1  # also for ilio, whose runs have no epochs to set
     page = (tmp_path / "report" / "report.html").read_text()
-    assert "12 images a class" in page
+    assert "12 images per class" in page
     assert {path.name for path in (tmp_path / "report").glob("table-*.csv")} == {f"table-{n}.csv" for n in (1, 2, 3)}
 
     again = whorl(*words, cwd=tmp_path)
@@ -54,13 +58,13 @@ def test_killed_in_the_middle_and_started_again(start: Start, tmp_path: Path) ->
     process.send(signal.SIGKILL)
     process.watch.wait()  # the workers notice that their parent is gone and end
     before = stored(tmp_path / "runs")[0]
-    finished = {run.path.name: _stamps(run.path) for run, scores in before if scores["finished"]}
+    finished = {run.path.name: _stamps(run.path) for run, scores in before if scores.finished}
     assert 2 <= len(finished) < 7
     again = whorl(*LONG, cwd=tmp_path)
     assert "finished  7 of 7 runs" in again.stdout
     assert {name: _stamps(tmp_path / "runs" / name) for name in finished} == finished
     for run, scores in stored(tmp_path / "runs")[0]:
-        assert scores["finished"]
+        assert scores.finished
         epochs = [(record["task"], record["epoch"]) for record in run.log()]
         assert len(epochs) == len(set(epochs))
         assert epochs == [(t, e) for t in (1, 2, 3, 4) for e in range(1, (4 if t == 1 else 16) + 1) if (t, e) in epochs]
@@ -99,16 +103,16 @@ def test_a_failing_run_is_listed_and_tried_again(tmp_path: Path) -> None:
         (["he2020"], "unknown paper 'he2020'; did you mean 'he2021'?"),
         (["he2021", "--table", "4"], "he2021 has no table 4 that can be run; it has 1, 2, 3"),
         (["he2021", "--figure", "4"], "drawing"),
-        (["he2021", "--data", "digits", "--table", "2", "--labels", "given"], "nothing of he2021 is left by"),
+        (["he2021", "--data", "digits", "--table", "2", "--labels", "given"], "no cell of he2021 matches"),
         (["he2021", "--labels", "none"], "unknown labels 'none'"),
         (["he2021", "--recipe", "slow"], "unknown recipe 'slow'"),
         (["he2021", "--seeds", "0"], "--seeds"),
         (["he2021", "--jobs", "0"], "--jobs"),
         (["he2021", "--data", "digits", "--set", "train.epoch=1"], "did you mean 'train.epochs'?"),
         (["he2021", "--data", "cifar100", "--data-dir", "nowhere"], "nowhere"),
-        (["he2021", "--data", "digits", "--set", "seed=3"], "--set seed would change what the cells are"),
-        (["he2021", "--data", "digits", "--set", "cluster.name=gmm"], "--set cluster.name would change"),
-        (["he2021", "--data", "digits", "--set", "memory.quota=7"], "--set memory.quota would change"),
+        (["he2021", "--data", "digits", "--set", "seed=3"], "decides which cell a run fills"),
+        (["he2021", "--data", "digits", "--set", "cluster.name=gmm"], "decides which cell a run fills"),
+        (["he2021", "--data", "digits", "--set", "memory.quota=7"], "decides which cell a run fills"),
         (["he2021", "--data", "digits", "--table", "2", "--out", "file/runs"], "cannot make the folder file/runs"),
         (["he2021", "--data", "digits", "--table", "2", "--report", "file"], "cannot make the folder file"),
     ],

@@ -66,8 +66,8 @@ def test_filters(choice: Choice, count: int, test: Callable[[Need], bool]) -> No
         (Choice(steps=(7,)), r"no step 7; it has 5, 10, 20, 50, 100"),
         (Choice(data=("mnist",)), r"no data set 'mnist'; it has cifar100, imagenet100, imagenet, and digits can stand"),
         (Choice(data=("digits", "cifar100")), r"digits stands in for all data"),
-        (Choice(tables=(2,), labels="given"), r"nothing of he2021 is left by --table 2 --labels given"),
-        (Choice(tables=(1,), methods=("ours",)), r"nothing of he2021 is left by --table 1 --method ours"),
+        (Choice(tables=(2,), labels="given"), r"no cell of he2021 matches table 2 labels given"),
+        (Choice(tables=(1,), methods=("ours",)), r"no cell of he2021 matches table 1 method ours"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_chosen_is_said(choice: Choice, message: str) -> None:
@@ -81,7 +81,7 @@ def test_what_stands_in() -> None:
     assert stand_in(PAPER, ()) is None
 
 
-def test_jobs_are_unique_and_the_first_seed_of_everything_comes_first() -> None:
+def test_jobs_are_unique_and_ordered_by_seed() -> None:
     found = prepared(Choice(data=("digits",)), {"data": {"per_class": 30}}, seeds=2)
     assert len(found.jobs) == len({job.title for job in found.jobs}) == 216
     assert [job.config.seed for job in found.jobs] == [0] * 108 + [1] * 108
@@ -91,8 +91,8 @@ def test_jobs_are_unique_and_the_first_seed_of_everything_comes_first() -> None:
         "figure 7": 12,
     }  # fmt: skip
     assert found.cells == 237
-    # 6 nets or losses (ours, lwf, icarl, eeil, lucir, wa; ilio's head makes 7) × first tasks of 2, 4 and 5 digits.
-    assert len({job.first for job in found.jobs if job.config.seed == 0}) == 7 * 3
+    # 6 nets or losses (ours, lwf, icarl, eeil, lucir, wa; ilio's head makes 7) × task 1 of 2, 4 and 5 digits.
+    assert len({job.task1 for job in found.jobs if job.config.seed == 0}) == 7 * 3
 
 
 def test_data_that_are_missing_leave_the_rest() -> None:
@@ -119,7 +119,7 @@ def test_another_data_set_under_the_papers_name_fills_nothing() -> None:
     found = prepare(PAPER, needs, "demo", tiny, range(1), few)
     assert found.jobs == ()
     assert [reason[:63] for reason in found.left_out] == [
-        "cifar100 has 100 classes in he2021, and 10 were found; say wher"
+        "cifar100 has 100 classes in he2021, and 10 were found; set `dat"
     ]
     meant = prepare(PAPER, needs, "demo", {**tiny, "data": {"classes": 10}}, range(1), few)
     assert len(meant.jobs) == 7
@@ -128,5 +128,5 @@ def test_another_data_set_under_the_papers_name_fills_nothing() -> None:
 def test_a_quota_for_all_classes_is_a_budget_and_one_for_each_is_not() -> None:
     check_budget({"memory": {"policy": "total", "quota": 2000}, "train": {"epochs": 3}, "data": {"resize": 16}})
     for budget in ({"memory": {"quota": 7}}, {"seed": 1}, {"labels": "given"}, {"stream": {"step": 4}}):
-        with pytest.raises(WhorlError, match="would change what the cells are"):
+        with pytest.raises(WhorlError, match="decides which cell a run fills"):
             check_budget(budget)

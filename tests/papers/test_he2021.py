@@ -14,7 +14,7 @@ import pytest
 
 from conftest import SHARED
 from whorl import papers
-from whorl.config import Config, PseudoConfig, Tree, merge
+from whorl.config import ExperimentConfig, PseudoConfig, Tree, merge
 from whorl.data.stream import split_sizes
 from whorl.errors import WhorlError
 from whorl.experiment import check
@@ -212,7 +212,7 @@ def test_drops_are_those_of_the_text() -> None:
 # ------------------------------------------------------------------------------------------------------ 3. configs
 
 
-def fields(one: Config, other: Config) -> set[str]:
+def fields(one: ExperimentConfig, other: ExperimentConfig) -> set[str]:
     """The dotted names of what differs."""
     a, b = one.model_dump(), other.model_dump()
     out: set[str] = set()
@@ -224,7 +224,9 @@ def fields(one: Config, other: Config) -> set[str]:
     return out
 
 
-def table_config(number: int, row: str, column: str, recipe: str = "paper", budget: Tree | None = None) -> Config:
+def table_config(
+    number: int, row: str, column: str, recipe: str = "paper", budget: Tree | None = None
+) -> ExperimentConfig:
     table = PAPER.table(number)
     cell = table_cell(PAPER, table, table.row(row), column)
     return config_of(PAPER, cell.asked, recipe, budget or {})
@@ -402,9 +404,9 @@ def ours(column: str = "cifar-10", stand_in: str | None = None) -> Cell:
     return table_cell(PAPER, table, table.row("Ours"), column, stand_in)
 
 
-def changed(config: Config, tree: Tree) -> Config:
+def changed(config: ExperimentConfig, tree: Tree) -> ExperimentConfig:
     """The config with some values set, as a run of them would be stored."""
-    return Config.model_validate(merge(config.tree(), tree))
+    return ExperimentConfig.model_validate(merge(config.tree(), tree))
 
 
 def test_a_run_of_the_papers_config_is_faithful() -> None:
@@ -425,10 +427,10 @@ ORDER = list(range(99, -1, -1))
     ("tree", "words"),
     [
         ({"data": {"resize": 16}}, ["images of 16×16"]),
-        ({"data": {"per_class": 50}}, ["50 images a class"]),
+        ({"data": {"per_class": 50}}, ["50 images per class"]),
         ({"data": {"classes": 40}}, ["40 classes"]),
         ({"stream": {"tasks": 3}}, ["3 tasks"]),
-        ({"train": {"epochs": 5}}, ["5 epochs a later task"]),
+        ({"train": {"epochs": 5}}, ["5 epochs per later task"]),
         ({"train": {"first_epochs": 6}}, ["6 epochs in task 1"]),
         ({"stream": {"order": "B"}}, ["class order B"]),
         ({"stream": {"order": ORDER}}, ["class order [99, 98, 97, 96, 95, 94, 93, 92, 91, …"]),
@@ -437,7 +439,7 @@ ORDER = list(range(99, -1, -1))
         ({"method": {"temperature": 4.0}}, ["method.temperature 4.0"]),
         ({"precision": "bf16"}, ["precision bf16"]),
         ({"memory": {"reading": "reuse"}}, ["memory.reading reuse"]),
-        ({"train": {"epochs": 5}, "data": {"resize": 16}}, ["images of 16×16", "5 epochs a later task"]),
+        ({"train": {"epochs": 5}, "data": {"resize": 16}}, ["images of 16×16", "5 epochs per later task"]),
     ],
 )
 @pytest.mark.parametrize("recipe", ["paper", "fast"])
@@ -456,7 +458,7 @@ def test_data_that_stand_in_are_said_first() -> None:
     cell = ours("cifar-20", "digits")
     setting = place(cell, "digits").setting(config_of(PAPER, cell.asked, "demo", {"data": {"per_class": 9}}))
     assert setting is not None
-    assert str(setting) == "data digits, recipe demo, 9 images a class"
+    assert str(setting) == "data digits, recipe demo, 9 images per class"
     assert not setting.faithful
     as_paper = place(cell, "digits").setting(config_of(PAPER, cell.asked, "paper", {}))
     assert as_paper == Setting("digits", "paper")

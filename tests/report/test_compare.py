@@ -9,13 +9,13 @@ import pytest
 
 from madeup import asked, put
 from whorl.errors import WhorlError
+from whorl.papers.stored import Done
 from whorl.report.compare import comparison
-from whorl.report.done import Done, opened
-from whorl.runs.store import Run
+from whorl.runs.run import Run
 
 
 def run(runs: Path, what: Any, accs: list[Any], **more: Any) -> Done:
-    return opened(Run.open(runs / put(runs, what, accs, **more).title))
+    return Done.of(Run.open(runs / put(runs, what, accs, **more).title))
 
 
 def test_values_that_differ_and_scores_after_each_task(tmp_path: Path) -> None:
@@ -90,3 +90,10 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
     ):
         with pytest.raises(WhorlError, match=said):
             comparison(runs, score)
+
+
+def test_the_versions_of_each_run_are_listed(tmp_path: Path) -> None:
+    a = run(tmp_path, asked(), [0.9, 0.5], version="0.1.0")
+    b = run(tmp_path, asked(), [0.9, 0.5], seed=1)
+    made = comparison([a, b], "acc")
+    assert made.versions == made.records()["versions"] == [["0.1.0"], ["not recorded"]]

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +21,9 @@ from browser import LOOKS, opened
 from whorl import cli
 from whorl.data import DataOptions, load
 from whorl.data.order import class_order
-from whorl.evaluate import summary
 from whorl.runs.files import read_tensors
-from whorl.runs.store import Run
+from whorl.runs.run import Run
+from whorl.scores import TaskScores
 
 command = importlib.import_module("whorl.cli.demo")  # the name in the package is the function
 FEW = {**command.SETTING, "train.first_epochs": 2, "train.epochs": 1}
@@ -64,15 +63,15 @@ def _rows(page: str, table: int) -> list[list[str]]:
     return [[html.unescape(cell) for cell in row] for row in rows]
 
 
-def _steps(made: Made) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    return list(zip(made.given.scores()["steps"], made.pseudo.scores()["steps"], strict=True))
+def _steps(made: Made) -> list[tuple[TaskScores, TaskScores]]:
+    return list(zip(made.given.scores().steps, made.pseudo.scores().steps, strict=True))
 
 
 def test_the_table_holds_the_numbers_of_both_runs(made: Made) -> None:
     expected = [
         [
-            *(str(a["task"]), str(a["classes"]), f"{a['acc']:.3f}", f"{a['acc_nme']:.3f}"),
-            *(f"{b['acc']:.3f}", f"{b['acc_nme']:.3f}", "–" if b["task"] == 1 else f"{b['label_acc']:.3f}"),
+            *(str(a.task), str(a.classes), f"{a.acc:.3f}", f"{a.acc_nme:.3f}"),
+            *(f"{b.acc:.3f}", f"{b.acc_nme:.3f}", "–" if b.task == 1 else f"{b.label_acc:.3f}"),
         ]
         for a, b in _steps(made)
     ]
@@ -81,11 +80,11 @@ def test_the_table_holds_the_numbers_of_both_runs(made: Made) -> None:
 
 
 def test_the_summary_holds_avg_and_last_of_both_runs(made: Made) -> None:
-    given, pseudo = (summary(run.scores()["steps"]) for run in (made.given, made.pseudo))
+    given, pseudo = (run.scores().summary for run in (made.given, made.pseudo))
     rows = {row[0]: row[1:] for row in _rows(made.page, 1)}
-    assert rows["Avg (steps 2 to 3)"] == [f"{given['avg']:.3f}", f"{pseudo['avg']:.3f}"]
-    assert rows["Last"] == [f"{given['last']:.3f}", f"{pseudo['last']:.3f}"]
-    assert rows["Forgetting"] == [f"{given['forgetting']:.3f}", f"{pseudo['forgetting']:.3f}"]
+    assert rows["Avg (steps 2 to 3)"] == [f"{given.avg:.3f}", f"{pseudo.avg:.3f}"]
+    assert rows["Last"] == [f"{given.last:.3f}", f"{pseudo.last:.3f}"]
+    assert rows["Forgetting"] == [f"{given.forgetting:.3f}", f"{pseudo.forgetting:.3f}"]
 
 
 def test_the_clusters_are_those_of_the_run_beside_the_truth(made: Made) -> None:
@@ -109,7 +108,7 @@ def test_it_says_which_classes_were_taught_with_labels(made: Made) -> None:
 
 
 def test_the_figure_says_its_values_in_words(made: Made) -> None:
-    given, pseudo = (", ".join(f"{step['acc']:.3f}" for step in steps) for steps in zip(*_steps(made), strict=True))
+    given, pseudo = (", ".join(f"{step.acc:.3f}" for step in steps) for steps in zip(*_steps(made), strict=True))
     assert f'aria-label="ACC after steps 1 to 3: with labels {given}; without labels {pseudo}."' in made.page
 
 
@@ -142,9 +141,9 @@ def test_the_commands_on_the_page_name_the_stored_runs(made: Made, capsys: pytes
 def test_it_prints_a_table_and_ends_with_the_place_of_the_report(made: Made) -> None:
     words = [line.split() for line in made.printed]
     for row, (given, pseudo) in zip(words[1:4], _steps(made), strict=True):
-        quality = "–" if pseudo["task"] == 1 else f"{pseudo['label_acc']:.3f}"
+        quality = "–" if pseudo.task == 1 else f"{pseudo.label_acc:.3f}"
         assert row == [
-            str(given["task"]), str(given["classes"]), f"{given['acc']:.3f}", f"{pseudo['acc']:.3f}", quality,
+            str(given.task), str(given.classes), f"{given.acc:.3f}", f"{pseudo.acc:.3f}", quality,
         ]  # fmt: skip
     assert made.printed[-1] == f"The report is in {made.out / 'report.html'}"
 

@@ -10,28 +10,28 @@ from pathlib import Path
 import pytest
 
 from madeup import HE, SMALL, asked, put
+from whorl.papers.filled import fill
+from whorl.papers.stored import read
 from whorl.report import export
-from whorl.report.done import read
-from whorl.report.gather import fill
-from whorl.report.grid import Grid, grid
-from whorl.report.text import count, letters, listed, minus
+from whorl.report.tables import FilledTable, filled_table
+from whorl.report.text import count, listed, number
 
 
 @pytest.fixture
-def grids(tmp_path: Path) -> list[Grid]:
+def grids(tmp_path: Path) -> list[FilledTable]:
     put(tmp_path, asked("icarl", labels="given"), [0.9, 0.6], acc_plain=[0.9, 0.6])
     put(tmp_path, asked("icarl", labels="pseudo"), [0.9, 0.5])
     for seed, acc in enumerate((0.3, 0.4, 0.5, 0.6, 0.7)):
         put(tmp_path, asked("lwf", labels="given"), [0.9, acc], seed, "fast", SMALL, acc_plain=[0.9, acc])
     filled = fill(HE, read(tmp_path))
-    return [grid(filled, HE.table(1), setting) for setting in filled.settings]
+    return [filled_table(filled, HE.table(1), setting) for setting in filled.settings]
 
 
 def rows_of(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
 
 
-def test_markdown(grids: list[Grid]) -> None:
+def test_markdown(grids: list[FilledTable]) -> None:
     paper, small = (rows_of(export.markdown(found)) for found in grids)
     assert paper[0] == [
         "Avg",
@@ -45,11 +45,11 @@ def test_markdown(grids: list[Grid]) -> None:
     assert found["WA (w/)"] == "not run (print 0.649)"
     spread = {row[0]: row[2] for row in reversed(small)}["LWF (w/)"]
     assert spread == "0.500 ± 0.158<sup>a</sup> (print 0.393, +0.107)"  # five seeds are the paper's: not said
-    assert "* a: recipe fast, 200 images a class, images of 16×16, 3 tasks." in export.markdown(grids[1])
+    assert "* a: recipe fast, 200 images per class, images of 16×16, 3 tasks." in export.markdown(grids[1])
     assert all(len(row) == 7 for row in paper[:28])
 
 
-def test_latex_has_the_same_columns_in_every_line_and_nothing_that_needs_a_package(grids: list[Grid]) -> None:
+def test_latex_has_the_same_columns_in_every_line_and_nothing_that_needs_a_package(grids: list[FilledTable]) -> None:
     for found in grids:
         text = export.latex(found)
         bodies = re.findall(r"\\begin\{tabular\}\{@\{\}(l(r+))@\{\}\}(.*?)\\end\{tabular\}", text, re.S)
@@ -79,13 +79,13 @@ def test_latex_escapes_what_it_reserves() -> None:
     )
 
 
-def test_csv_gives_every_number_back(grids: list[Grid]) -> None:
+def test_csv_gives_every_number_back(grids: list[FilledTable]) -> None:
     lines = list(csv.DictReader(io.StringIO(export.long_csv(grids))))
     assert tuple(lines[0]) == export.FIELDS
     assert len(lines) == 2 * 12 * 6 * 2
     by_name = {(line["setting"], line["row"], line["data"], line["step"], line["metric"]): line for line in lines}
     assert len(by_name) == len(lines)
-    small = "recipe fast, 200 images a class, images of 16×16, 3 tasks"
+    small = "recipe fast, 200 images per class, images of 16×16, 3 tasks"
     lwf = by_name[small, "LWF (w/)", "CIFAR-100", "10", "avg"]
     assert float(lwf["mean"]) == pytest.approx(0.5)
     assert float(lwf["sd"]) == pytest.approx(0.025**0.5)
@@ -102,8 +102,7 @@ def test_csv_gives_every_number_back(grids: list[Grid]) -> None:
 
 
 def test_numbers_as_people_read_them() -> None:
-    assert [minus(value) for value in (0.5, -0.0711, -0.0001, None)] == ["0.500", "−0.071", "0.000", "–"]
-    assert [minus(value, sign=True) for value in (0.0034, -0.5, 0.0)] == ["+0.003", "−0.500", "+0.000"]
-    assert [letters(number) for number in (0, 25, 26, 27, 52, 701, 702)] == ["a", "z", "aa", "ab", "ba", "zz", "aaa"]
-    assert [count(number, "run") for number in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
+    assert [number(value) for value in (0.5, -0.0711, -0.0001, None)] == ["0.500", "−0.071", "0.000", "–"]
+    assert [number(value, sign=True) for value in (0.0034, -0.5, 0.0)] == ["+0.003", "−0.500", "+0.000"]
+    assert [count(n, "run") for n in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
     assert [listed(words) for words in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]

@@ -56,7 +56,7 @@ def test_it_counts_what_there_is(made: tuple[Report, Path, str]) -> None:
     assert report.total == 237
     assert [report.filled.mark(setting) for setting in report.settings] == ["", "a", "b"]
     assert len(report.store.unfinished) == len(report.filled.other) == len(report.store.left_out) == 1
-    assert [grid.name for grid in report.grids] == ["table-1", "table-2", "table-2-a", "table-2-b", "table-3"]
+    assert [found.name for found in report.tables] == ["table-1", "table-2", "table-2-a", "table-2-b", "table-3"]
 
 
 def test_every_promised_file_is_there_and_nothing_is_left_behind(made: tuple[Report, Path, str]) -> None:
@@ -100,7 +100,7 @@ def test_the_page_says_what_there_is_first(made: tuple[Report, Path, str]) -> No
     report, _, page = made
     begin = html.unescape(page[: page.index("<h2")])
     assert f"{report.count} of 237 cells" in begin
-    assert "recipe fast, 200 images a class, images of 16×16, 3 tasks" in begin
+    assert "recipe fast, 200 images per class, images of 16×16, 3 tasks" in begin
     assert "1 run did not finish" in begin
     assert "a & <b> is not a run" in begin
     assert "a & <b>" not in page
@@ -123,10 +123,10 @@ def test_a_cell_leads_to_its_runs_and_back(made: tuple[Report, Path, str]) -> No
     section = page[page.index(f'<details id="{cell[2]}">') :]
     section = section[: section.index("<details id=", 10)]
     assert f'href="#{cell[1]}"' in section
-    assert re.search(r'Taken off: <a href="#runs-\d+">', section)
+    assert re.search(r'Subtracted: <a href="#runs-\d+">', section)
     assert section.count("cifar100-wa-pseudo-step10-seed") == 2  # a row for each seed
     assert section.count("<pre>") == 1  # one config for both
-    assert "name = &quot;wa&quot;" in section
+    assert "name = &#34;wa&#34;" in section
 
 
 def test_each_number_of_a_figure_leads_to_its_own_runs_and_the_seeds_are_said(made: tuple[Report, Path, str]) -> None:
@@ -157,22 +157,60 @@ def test_every_link_leads_somewhere_and_nothing_comes_from_outside(made: tuple[R
 
 
 def test_damaged_steps_do_not_stop_it(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    for seed, step in enumerate(({}, {"acc": None}, {"acc": 0.5}, {"acc": float("nan"), "classes": "ten"})):
+    runs, place = tmp_path / "runs", {"task": 2, "classes": 20}
+    for seed, step in enumerate(({}, {**place, "acc": None}, {**place, "acc": 0.5}, {**place, "acc": float("nan")})):
         config = put(runs, asked(), [0.9], seed)
-        steps = [{"acc": 0.9, "classes": 10}, step]
+        steps = [{"task": 1, "classes": 10, "acc": 0.9}, step]
         (runs / config.title / "scores.json").write_text(json.dumps({"format": 1, "finished": True, "steps": steps}))
     report = write(HE, runs, tmp_path / "out")
-    value = next(grid for grid in report.grids if grid.table.number == 2).entries["Ours", "cifar-10", "avg"].value
+    value = next(found for found in report.tables if found.table.number == 2).entries["Ours", "cifar-10", "avg"].value
     assert (value.mean, value.seeds) == (0.5, (2,))
+    assert len(report.store.left_out) == 2
     json.dumps(report.records(), allow_nan=False)
+
+
+def test_numbers_of_different_versions_are_marked(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for seed, version in enumerate(("0.1.0", "0.2.0", "0.1.0")):
+        put(runs, asked(), [0.9, 0.5], seed, version=version)
+    for seed in range(2):
+        put(runs, asked(pseudo={"features": "pca"}), [0.9, 0.4], seed, version="0.2.0")
+    put(runs, asked("wa", labels="given"), [0.9, 0.6], acc_plain=[0.9, 0.6])  # format 1: not recorded
+    put(runs, asked("wa", labels="pseudo"), [0.9, 0.4], version="0.2.0")
+    report = write(HE, runs, tmp_path / "out")
+    both = "‡: the runs of this number were computed by different versions of whorl: 0.1.0 and 0.2.0."
+    first, second = report.tables[:2]
+    marked = {e.row.name for e in (*first.entries.values(), *second.entries.values()) if len(e.versions) > 1}
+    assert marked == {"Ours", "WA+Ours (w/o, Δ)"}
+    assert both in second.legend
+    assert both.replace("0.1.0 and 0.2.0", "0.2.0 and not recorded") in first.legend
+    text = (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert "0.500 ± 0.000<sup>‡</sup> (print 0.482" in text
+    assert f"* {both}" in text
+    assert "Some points mix runs of different versions of whorl: 0.1.0 and 0.2.0." in text
+    assert r"\textsuperscript{\ddag{}}" in (tmp_path / "out" / "table-2.tex").read_text("utf-8")
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "0.500 ± 0.000</a><sup>‡</sup>" in page
+    assert "Computed by different versions of whorl: 0.1.0 (seed 0 and 2); 0.2.0 (seed 1)." in page
+    record = next(r for r in report.records()["tables"] if (r["row"], r["step"], r["metric"]) == ("Ours", 10, "avg"))
+    assert record["versions"] == ["0.1.0", "0.2.0"]
+
+
+def test_a_damaged_manifest_is_a_line_and_its_runs_are_placed_by_their_configs(tmp_path: Path) -> None:
+    put(tmp_path / "runs", asked(), [0.9, 0.5])
+    (tmp_path / "runs" / "reproduce-he2021.json").write_text("{")
+    report = write(HE, tmp_path / "runs", tmp_path / "out")
+    assert report.count > 0
+    (line,) = report.store.left_out
+    assert "reproduce-he2021.json cannot be read" in line
+    assert "reproduce-he2021.json cannot be read" in (tmp_path / "out" / "report.html").read_text("utf-8")
 
 
 def test_an_unwritable_place_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc")):  # the last is there, and takes no file
-        with pytest.raises(WhorlError, match=r"cannot write to .*; choose another --out"):
+        with pytest.raises(WhorlError, match=r"cannot write to .*; choose another `out`"):
             write(HE, tmp_path / "runs", out)
     with pytest.raises(WhorlError, match="there is no folder"):
         write(HE, tmp_path / "nowhere", tmp_path / "out")

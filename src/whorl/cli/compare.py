@@ -1,4 +1,4 @@
-"""``whorl compare``: any runs beside each other."""
+"""``whorl compare``: any runs side by side."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 def compare(
     runs: Annotated[list[str], typer.Argument(help="Two or more runs: folders, or beginnings or ends of names.")],
-    out: Annotated[Path, typer.Option(help="Where runs are stored.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="The folder of runs.")] = Path("runs"),
     score: Annotated[str, typer.Option(help="acc, acc_plain, acc5, nmi, ari, acc_fc, acc_nme or label_acc.")] = "acc",
-    plot: Annotated[Path, typer.Option(help="Where the curves go, .png or .svg.")] = Path("compare.png"),
+    plot: Annotated[Path, typer.Option(help="The file of the plot, .png or .svg.")] = Path("compare.png"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
-    """Compare runs: where their configs differ, a score after each task, and its curves as a plot."""
+    """Compare runs: the differences of their configs, a score after each task, and its curves as a plot."""
+    from whorl.papers.stored import Done
     from whorl.report.compare import comparison
-    from whorl.report.done import opened
 
     if plot.suffix not in (".png", ".svg"):
         raise WhorlError(f"--plot {plot} must end in .png or .svg")
-    made = comparison([opened(find_run(name, out)) for name in runs], score)
-    _draw(made, plot)
+    made = comparison([Done.of(find_run(name, out)) for name in runs], score)
+    made.draw(plot)
     if as_json:
         print(json.dumps({**made.records(), "plot": str(plot)}, allow_nan=False))
         return
@@ -39,15 +39,19 @@ def compare(
 
 
 def print_comparison(made: Comparison) -> None:
-    """The tables on stdout."""
-    from whorl.report.compare import SCORES
-    from whorl.report.text import number
+    """Print the tables on stdout."""
+    from whorl.report.text import listed, number
+    from whorl.scores import NAMES
 
     for n, folder in enumerate(made.folders, 1):
         print(f"{n}  {folder}")
+    if len({version for found in made.versions for version in found}) > 1:
+        print("computed by different versions of whorl:")
+        for n, found in enumerate(made.versions, 1):
+            print(f"{n}  {listed(found)}")
     if made.differing:
         _print_beside("config", {key: list(map(_short, values)) for key, values in made.differing.items()}, words=True)
-    print(f"{SCORES[made.score]} after each task")
+    print(f"{NAMES[made.score].full} after each task")
     rows = {str(task): list(map(number, found)) for task, found in made.after.items()}
     for name, word in (("avg", "Avg (tasks 2 on)"), ("last", "Last"), ("forgetting", "forgetting")):
         rows[word] = list(map(number, made.summary[name]))
@@ -55,7 +59,7 @@ def print_comparison(made: Comparison) -> None:
 
 
 def _print_beside(head: str, rows: dict[str, list[str]], words: bool = False) -> None:
-    """A column for each run; those for which the terminal is too narrow come below, rather than being cut."""
+    """One column per run. Where the terminal is too narrow, the table continues below instead of being cut."""
     screen, runs = console(), len(next(iter(rows.values())))
     endless = screen.options.update(max_width=10**6)
     for across in range(runs, 0, -1):
@@ -73,14 +77,4 @@ def _print_beside(head: str, rows: dict[str, list[str]], words: bool = False) ->
 
 
 def _short(value: str) -> str:
-    return value if len(value) <= 40 else value[:39] + "…"  # an order of classes can be long
-
-
-def _draw(made: Comparison, path: Path) -> None:
-    from whorl.report import plots
-    from whorl.runs.files import write_bytes
-
-    figure = made.figure()
-    if not path.parent.is_dir():
-        raise WhorlError(f"there is no folder {path.parent} to put the plot in")
-    write_bytes(path, plots.png(figure) if path.suffix == ".png" else plots.svg(figure).encode())
+    return value if len(value) <= 40 else value[:39] + "…"  # a class order can be long

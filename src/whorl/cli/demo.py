@@ -1,4 +1,4 @@
-"""``whorl demo``: the idea in a minute, on the digits that are always there, with a page to look at."""
+"""``whorl demo``: the method in about a minute, on the digits of scikit-learn, with an HTML report."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _FLAGS = {"data.name": "--data", "labels": "--labels", "seed": "--seed"}
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the report and the runs are stored.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Changes everything random but the class order.")] = 0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start over, dropping what is stored.")] = False,
+    out: Annotated[Path, typer.Option(help="The folder of the report and the runs.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Changes everything random except the class order.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start from scratch and delete what is stored.")] = False,
 ) -> None:
     """Learn the digits with labels and without, and write a report of both. Takes about a minute."""
     from whorl.cli.progress import reporter
@@ -28,7 +28,7 @@ def demo(
     from whorl.recipes import override
     from whorl.report.demo import gather, render
     from whorl.runs.files import write_text
-    from whorl.runs.store import Run
+    from whorl.runs.run import Run
 
     found: dict[str, Run] = {}
     repeat: list[str] = []
@@ -48,7 +48,7 @@ def demo(
 
 
 def command(asked: dict[str, Any], out: Path) -> str:
-    """The ``whorl run`` that makes the run of these values again."""
+    """The ``whorl run`` command that makes the run of these values again."""
     words = ["whorl", "run"]
     for key, value in asked.items():
         words += [_FLAGS[key], str(value)] if key in _FLAGS else ["--set", f"{key}={value}"]
@@ -56,17 +56,16 @@ def command(asked: dict[str, Any], out: Path) -> str:
 
 
 def _print(result: Demo) -> None:
-    """Both runs as one small table on stdout."""
-    from whorl.evaluate import summary
+    """Print both runs as one small table."""
     from whorl.report.text import number
 
     rows: list[tuple[str, ...]] = [("step", "classes", "acc with labels", "acc without labels", "pseudo labels right")]
     for given, pseudo in result.steps:
-        accs = number(given["acc"]), number(pseudo["acc"]), number(pseudo["label_acc"])
-        rows.append((str(given["task"]), str(given["classes"]), *accs))
-    sums = [summary(list(steps)) for steps in zip(*result.steps, strict=True)]
-    for name, key in ("Avg*", "avg"), ("Last", "last"):
-        rows.append((name, "", *(number(each[key]) for each in sums), ""))
+        accs = number(given.acc), number(pseudo.acc), number(pseudo.label_acc)
+        rows.append((str(given.task), str(given.classes), *accs))
+    given_sum, pseudo_sum = result.given.summary, result.pseudo.summary
+    rows.append(("Avg*", "", number(given_sum.avg), number(pseudo_sum.avg), ""))
+    rows.append(("Last", "", number(given_sum.last), number(pseudo_sum.last), ""))
     for row in rows:
         print("  ".join(cell.rjust(len(head)) for cell, head in zip(row, rows[0], strict=True)).rstrip())
     print("* over the steps from 2 on")

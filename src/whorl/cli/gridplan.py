@@ -1,22 +1,22 @@
-"""The plan of a grid in words, before anything is run."""
+"""Prints the plan of a grid before anything is run."""
 
 from __future__ import annotations
 
 import torch
 
 from whorl.cli.progress import duration
+from whorl.grid.queue import Plan
 from whorl.papers import Paper
 from whorl.papers.jobs import Prepared
-from whorl.runs.grid import Plan
 from whorl.runtime import Runtime, threads_for
 from whorl.speed import measure
 
-TRY = 1.5
-"""Seconds for which training, and then looking, are tried to foretell the time."""
+MEASURE_SECONDS = 1.5
+"""How long training, and then feature extraction, are timed to estimate the duration."""
 
 
 def print_plan(paper: Paper, instead: str | None, prepared: Prepared, planned: Plan, recipe: str) -> None:
-    """What will be done, on stdout."""
+    """Print what will be run."""
     images = ", ".join(f"{name} ({size}×{size})" for name, size in prepared.sizes.items()) or "none"
     print(f"{paper.authors} {paper.year}: {paper.title}")
     place = f", in place of {' and '.join(paper.data)}" if instead else ""
@@ -28,8 +28,8 @@ def print_plan(paper: Paper, instead: str | None, prepared: Prepared, planned: P
     begun = f", {len(planned.begun)} begun" if planned.begun else ""
     print(f"done      {len(planned.finished)} runs finished{begun}, {len(planned.open)} to do")
     if planned.open:
-        total = sum(sum(job.passes[tasks:]) for job, tasks in planned.left())
-        shared = f"{len(planned.training)} first tasks to train, {len(planned.taking_over)} to take over"
+        total = sum(sum(job.passes[tasks:]) for job, tasks in planned.remaining())
+        shared = f"task 1 is trained in {len(planned.training_task1)} runs and reused by {len(planned.reusing_task1)}"
         print(f"shared    {shared}, which saves {_millions(planned.saved)} image passes")
         print(f"work      {_millions(total)} image passes")
     for reason, needs in prepared.left_out.items():
@@ -42,21 +42,21 @@ def _millions(images: int) -> str:
 
 
 def print_time(prepared: Prepared, planned: Plan, runtime: Runtime, jobs: int, threads: int) -> None:
-    """How long it will take, from what this machine does in a few seconds."""
+    """Print the estimated duration, from a few seconds of measurement on this machine."""
     if not planned.open:
         return
     torch.set_num_threads(threads)
     rates: dict[tuple[str, int], tuple[float, float]] = {}
     each: list[float] = []
-    for job, behind in planned.left():
+    for job, finished in planned.remaining():
         net = job.config.net.arch, prepared.sizes[job.config.data.name]
         if net not in rates:
             with threads_for(net[0]):
-                rates[net] = measure(*net, runtime, TRY)
-        train, look = rates[net]
-        later = sum(job.passes[max(behind, 1) :])
-        each.append(sum(job.passes[behind:]) / train + later / look)
+                rates[net] = measure(*net, runtime, MEASURE_SECONDS)
+        train, extract = rates[net]
+        later = sum(job.passes[max(finished, 1) :])
+        each.append(sum(job.passes[finished:]) / train + later / extract)
     seconds = max(sum(each) / jobs, *each)
-    said = "; ".join(f"{arch} {size}×{size}: {train:.0f} images/s" for (arch, size), (train, _) in rates.items())
-    many = f"{jobs} jobs" if jobs > 1 else "one job"
-    print(f"time      about {duration(seconds)} of training with {many} ({said} a job, measured now)")
+    speeds = "; ".join(f"{arch} {size}×{size}: {train:.0f} images/s" for (arch, size), (train, _) in rates.items())
+    parallel = f"{jobs} jobs" if jobs > 1 else "one job"
+    print(f"time      about {duration(seconds)} of training with {parallel} ({speeds} per job, measured now)")

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from torch import Tensor
 
 from whorl.reporter import Silent
+from whorl.scores import TaskScores
 
 
 class Meter:
@@ -77,12 +78,10 @@ class Plain(Silent):
         rate = f"{record['images_per_second']:.0f} images/s"
         self.say(f"{self.place(record)}  loss {record['loss']:.4f}  {rate}  {self.left()}")
 
-    def scored(self, step: dict[str, Any]) -> None:
+    def scored(self, step: TaskScores) -> None:
         """Say how the task went."""
-        quality = "" if step["label_acc"] is None else f"  pseudo labels {step['label_acc']:.3f}"
-        self.say(
-            f"task {step['task']}/{self.tasks} learned: acc {step['acc']:.3f} over {step['classes']} classes{quality}"
-        )
+        quality = "" if step.label_acc is None else f"  pseudo labels {step.label_acc:.3f}"
+        self.say(f"task {step.task}/{self.tasks} learned: acc {step.acc or 0:.3f} over {step.classes} classes{quality}")
 
     def place(self, record: dict[str, Any]) -> str:
         """Where an epoch stands."""

@@ -1,4 +1,4 @@
-"""``whorl report``: a paper's tables and figures from the runs there are."""
+"""``whorl report``: the tables and figures of a paper from the stored runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def report(
-    runs: Annotated[Path, typer.Option(help="Where runs are stored.")] = Path("runs"),
-    out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report"),
+    runs: Annotated[Path, typer.Option(help="The folder of runs.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="The folder of the report.")] = Path("report"),
     paper: Annotated[str, typer.Option(help="Which paper.")] = "he2021",
     as_json: Annotated[bool, typer.Option("--json", help="Print the cells as one JSON document on stdout.")] = False,
 ) -> None:
-    """Put what was measured beside what the paper prints, as a page, tables and figures."""
+    """Show measured numbers beside those that the paper prints, as a page, tables and figures."""
     from whorl import papers
     from whorl.report.paper import write
 
@@ -32,13 +32,13 @@ def report(
 
 
 def print_left_out(made: Report) -> None:
-    """The folders that could not be read, on stderr."""
+    """Print the folders and files that could not be read, on stderr."""
     for line in made.store.left_out:
         print(f"left out: {line}", file=sys.stderr)
 
 
 def print_report(made: Report, out: Path) -> None:
-    """What a report found, on stdout; what could not be read, on stderr."""
+    """Print what a report contains; folders and files that could not be read go to stderr."""
     from whorl.report.text import count
 
     print_left_out(made)
@@ -49,5 +49,5 @@ def print_report(made: Report, out: Path) -> None:
     if made.store.unfinished:
         print(f"{count(len(made.store.unfinished), 'run')} unfinished")
     if made.filled.other:
-        print(f"{count(len(made.filled.other), 'run')} of no cell")
+        print(f"{count(len(made.filled.other), 'run')} that fill no cell")
     print(f"The report is in {out / 'report.html'}")

@@ -128,12 +128,14 @@ def prepare(asked: dict[str, Any], data_dir: Path | None, strict: bool, workers:
 
 def document(result: Result) -> dict[str, Any]:
     """What ``--json`` prints."""
+    from whorl.scores import plain
+
     return {
         "run": str(result.path),
         "config": result.config.tree(),
-        "steps": [{key: step[key] for key in STEP_KEYS if key in step} for step in result.steps],
-        "avg": result.summary["avg"],
-        "last": result.summary["last"],
+        "steps": [{key: value for key, value in plain(step).items() if key in STEP_KEYS} for step in result.steps],
+        "avg": result.summary.avg,
+        "last": result.summary.last,
     }
 
 

@@ -1,4 +1,4 @@
-"""Papers as data: what their tables and figures run, and what they print."""
+"""Papers as data: the configs behind their tables and figures, and the printed numbers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from whorl.errors import WhorlError, unknown
 
 Metric = Literal["avg", "last"]
 Printed = float | Literal["/"]
-"""A printed number, or the mark of a cell that the paper leaves out."""
+"""A printed number, or ``/`` for a cell that the paper leaves empty."""
 
 
 class Column(Section):
     """A data set and a step size."""
 
     group: str
-    """The data set as the paper calls it."""
+    """The paper's name of the data set."""
     step: int
     classes: int
     score: Literal["acc", "acc5"]
@@ -29,7 +29,7 @@ class Column(Section):
 
     @property
     def data(self) -> str:
-        """The data set as whorl calls it."""
+        """The name of the data set in whorl."""
         return str(self.set["data"]["name"])
 
 
@@ -41,17 +41,17 @@ class Elsewhere(Section):
 
 
 class Row(Section):
-    """A row of a table: what it runs, and what is printed in each column."""
+    """A row of a table: its config values, and the printed number of each column."""
 
     name: str
     set: Tree
     minus: str | Elsewhere | None = None
-    """The row whose values are taken off, for a row of differences."""
+    """The row that is subtracted, in a row of differences."""
     avg: tuple[Printed, ...]
     last: tuple[Printed, ...] | None = None
 
     def printed(self, metric: Metric) -> tuple[Printed, ...]:
-        """What is printed, by column."""
+        """The printed numbers, by column."""
         values = self.avg if metric == "avg" else self.last
         assert values is not None, "a table's metrics are those its rows have"
         return values
@@ -85,14 +85,14 @@ class Curve(Section):
 
 
 class Over(Section):
-    """What a figure varies along its axis, where it is not the classes seen."""
+    """The config key on the axis of a figure, where it is not the number of classes seen."""
 
     key: str
     values: tuple[int, ...]
     label: str
 
     def at(self, value: int) -> Tree:
-        """The config's values at one place of the axis."""
+        """The config values at one position on the axis."""
         tree: Tree = {}
         for part in reversed(self.key.split(".")):
             tree = {part: tree or value}
@@ -100,7 +100,7 @@ class Over(Section):
 
 
 class Figure(Section):
-    """A figure: a panel for each column, in it the same curves."""
+    """A figure: one panel per column, with the same curves in each."""
 
     number: int
     title: str
@@ -122,16 +122,16 @@ class Flag(Section):
 
 
 class StandIn(Section):
-    """Small data that the paper does not use, in the place of its own."""
+    """A small data set that replaces the paper's data."""
 
     budget: Tree
-    """What a reproduction on it sets where the user does not."""
+    """Config values of a reproduction on it, unless the user sets others."""
     columns: dict[str, Tree]
-    """What each column becomes."""
+    """The config values of each column."""
 
 
 class Paper(Section):
-    """A paper, as far as it can be run."""
+    """The parts of a paper that can be run."""
 
     name: str
     title: str
@@ -139,9 +139,9 @@ class Paper(Section):
     year: int
     seeds: int
     epochs: int
-    """Of a step of the baseline: what ``pseudo.refresh`` of a row counts in."""
+    """Epochs per step of the baseline; ``pseudo.refresh`` of a row refers to a step of this length."""
     drawings: tuple[int, ...] = ()
-    """Figures that show no measurements."""
+    """Figures without measurements."""
     columns: dict[str, Column]
     stand_ins: dict[str, StandIn] = Field(default_factory=dict)
     """By data set."""
@@ -151,7 +151,7 @@ class Paper(Section):
 
     @property
     def data(self) -> tuple[str, ...]:
-        """The data sets it uses."""
+        """The data sets that the paper uses."""
         return tuple(dict.fromkeys(column.data for column in self.columns.values()))
 
     def table(self, number: int) -> Table:
@@ -174,7 +174,7 @@ class Paper(Section):
         return found[number]
 
     def base(self, table: Table, row: Row) -> Row | None:
-        """The row that a row of differences takes off."""
+        """The row that a row of differences subtracts; None for other rows."""
         if row.minus is None:
             return None
         if isinstance(row.minus, str):
@@ -182,23 +182,23 @@ class Paper(Section):
         return self.table(row.minus.table).row(row.minus.row)
 
     def flag(self, table: int, row: str, column: str, metric: Metric) -> Flag | None:
-        """What contradicts a cell, if anything does."""
+        """The printed value that contradicts a cell, if there is one."""
         where = (table, row, column, metric)
         return next((flag for flag in self.flags if (flag.table, flag.row, flag.column, flag.metric) == where), None)
 
     def place(self, column: str, stand_in: str | None) -> Tree:
-        """What a column runs on: its own data, or those that stand in for them."""
+        """The config values of a column: on its own data, or on a stand-in."""
         if stand_in is None:
             return self.columns[column].set
         return merge({"data": {"name": stand_in}}, self.stand_ins[stand_in].columns[column])
 
     def refresh(self, every: int, epochs: int) -> int:
-        """K of UPL-K for steps of another length than the paper's: the same share of it, but at least one epoch."""
+        """K of UPL-K for steps of another length: the same fraction of a step as in the paper, at least one epoch."""
         return max(1, round(every * epochs / self.epochs)) if every else 0
 
 
 def names() -> list[str]:
-    """The papers there are."""
+    """The names of all papers."""
     files = resources.files(__name__).iterdir()
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 

@@ -1,4 +1,4 @@
-"""What a paper shows, cell by cell: which config fills a cell, and which cell a stored run fills."""
+"""The cells of a paper: which config fills a cell, and in which setting a stored run fills it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from textwrap import shorten
 
-from whorl.config import Config, Tree, merge
+from whorl.config import ExperimentConfig, Tree, merge
 from whorl.errors import WhorlError
 from whorl.methods import method_class
 from whorl.papers import Curve, Figure, Metric, Paper, Row, Table
 from whorl.recipes import RECIPES, resolve
 
-# What makes a run fill one cell and not another. Everything else is the setting it ran in.
+# The config keys that decide which cell a run fills. All other keys are its setting.
 _ESSENTIAL = (
     "method.name", "labels", "data.name", "stream.step", "stream.first", "cluster.name", "cluster.l2",
     "pseudo.features", "pseudo.refresh", "pseudo.ids", "memory.quota", "memory.select",
@@ -21,20 +21,21 @@ _ESSENTIAL = (
 
 @dataclass(frozen=True)
 class Cell:
-    """A place in a table or figure that a run fills; a difference needs the run of its ``base`` as well."""
+    """A cell of a table or figure. A difference also needs the run of its ``base``, which is subtracted."""
 
     part: str
-    """``table 1``, ``figure 2``."""
+    """Such as ``table 1`` or ``figure 2``."""
     name: str
-    """The row or the curve, and where on the axis."""
+    """The row, or the curve and its position on the axis."""
     column: str
     asked: Tree
+    """The config values that the cell needs."""
     base: Tree | None = None
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How runs differ from the paper's: data in place of its own, the recipe, and every other value of the config."""
+    """How runs differ from the paper: a stand-in for its data, the recipe, and other config values."""
 
     stand_in: str | None
     recipe: str
@@ -42,28 +43,28 @@ class Setting:
 
     @property
     def faithful(self) -> bool:
-        """Whether it is the paper's own setting."""
+        """Whether this is the setting of the paper."""
         return self == Setting(None, "paper")
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The differences as people say them."""
-        said = {
-            "data.resize": "images of {0}×{0}", "data.per_class": "{} images a class", "stream.tasks": "{} tasks",
+        """The differences in words."""
+        phrases = {
+            "data.resize": "images of {0}×{0}", "data.per_class": "{} images per class", "stream.tasks": "{} tasks",
             "data.classes": "{} classes", "train.first_epochs": "{} epochs in task 1",
-            "train.epochs": "{} epochs a later task", "stream.order": "class order {}", "net.arch": "net {}",
+            "train.epochs": "{} epochs per later task", "stream.order": "class order {}", "net.arch": "net {}",
         }  # fmt: skip
         data = () if self.stand_in is None else (f"data {self.stand_in}",)
         recipe = () if self.recipe == "paper" else (f"recipe {self.recipe}",)
-        short = ((key, shorten(value, 40, placeholder=" …")) for key, value in self.differences)  # an order can be long
-        return (*data, *recipe, *(said.get(key, f"{key} {{}}").format(value) for key, value in short))
+        short = ((key, shorten(value, 40, placeholder=" …")) for key, value in self.differences)
+        return (*data, *recipe, *(phrases.get(key, f"{key} {{}}").format(value) for key, value in short))
 
     def __str__(self) -> str:
         return ", ".join(self.words) or "as in the paper"
 
 
 def table_cell(paper: Paper, table: Table, row: Row, column: str, stand_in: str | None = None) -> Cell:
-    """A cell of a table, Avg and Last together."""
+    """A cell of a table; Avg and Last are one cell."""
     place, base = paper.place(column, stand_in), paper.base(table, row)
     minus = merge(base.set, place) if base else None
     return Cell(f"table {table.number}", row.name, column, merge(row.set, place), minus)
@@ -72,7 +73,7 @@ def table_cell(paper: Paper, table: Table, row: Row, column: str, stand_in: str 
 def figure_cells(
     paper: Paper, figure: Figure, curve: Curve, column: str, stand_in: str | None = None
 ) -> dict[int | None, Cell]:
-    """The runs of a curve: one, or one for each place on the figure's axis."""
+    """The cells of a curve: one, or one for each value on the figure's axis."""
     part, place = f"figure {figure.number}", paper.place(column, stand_in)
     if figure.over is None:
         return {None: Cell(part, curve.name, column, merge(curve.set, place))}
@@ -83,14 +84,14 @@ def figure_cells(
 
 
 def printed_anywhere(table: Table, row: Row, column: str) -> bool:
-    """Whether the paper has this cell at all."""
+    """Whether the paper prints a number in this cell."""
     index = table.columns.index(column)
     metrics: tuple[Metric, ...] = table.metrics
     return any(row.printed(metric)[index] != "/" for metric in metrics)
 
 
 def cells(paper: Paper, stand_in: str | None = None) -> Iterator[Cell]:
-    """Everything the paper shows, in its order."""
+    """Every cell of the paper, in its order."""
     for table in paper.tables:
         for row in table.rows:
             for column in table.columns:
@@ -103,20 +104,21 @@ def cells(paper: Paper, stand_in: str | None = None) -> Iterator[Cell]:
 
 
 def check_budget(budget: Tree) -> None:
-    """What makes a run fill one cell and not another is the paper's to say, and not a budget's."""
+    """Raise if a budget sets a key that decides which cell a run fills."""
     asked = flat(budget)
-    total = asked.get("memory.policy") == "total"  # a quota for all classes together is a setting
+    total = asked.get("memory.policy") == "total"  # a quota for all classes together belongs to the setting
     for key in asked:
         if key in ("seed", "recipe", *_ESSENTIAL) and not (total and key == "memory.quota"):
             raise WhorlError(
-                f"--set {key} would change what the cells are; choose cells with the filters, or use whorl run"
+                f"`{key}` decides which cell a run fills, so it cannot be changed for all; choose cells with the "
+                "filters, or use `whorl run`"
             )
 
 
-def config_of(paper: Paper, asked: Tree, recipe: str, budget: Tree, seed: int = 0) -> Config:
-    """The config that fills a cell; ``budget`` is what a user changes in all of them."""
+def config_of(paper: Paper, asked: Tree, recipe: str, budget: Tree, seed: int = 0) -> ExperimentConfig:
+    """The config that fills a cell; ``budget`` holds the values that are changed in all cells."""
     tree = merge(budget, asked, {"recipe": recipe, "seed": seed})
-    if method_class(tree["method"]["name"]).online:  # each image comes once, whatever the others do
+    if method_class(tree["method"]["name"]).online:  # it sees each image once, so the epochs do not apply
         tree["train"] = {key: value for key, value in tree.get("train", {}).items() if key != "epochs"}
     every = tree.get("pseudo", {}).get("refresh", 0)
     config = resolve(tree)
@@ -125,17 +127,17 @@ def config_of(paper: Paper, asked: Tree, recipe: str, budget: Tree, seed: int = 
 
 
 class Place:
-    """What fills one cell, for looking up stored runs."""
+    """Decides whether a run fills a cell, by its config."""
 
     def __init__(self, paper: Paper, asked: Tree, stand_in: str | None) -> None:
         self._paper, self._asked, self._stand_in = paper, asked, stand_in
         self._expected: dict[str, dict[str, str]] = {}
 
-    def setting(self, run: Config) -> Setting | None:
-        """The setting in which a run fills the cell; None where it fills another, or none.
+    def setting(self, run: ExperimentConfig) -> Setting | None:
+        """The setting in which a run fills the cell; None if it does not fill it.
 
-        It names only what differs. A run of an online method, which has no epochs to set, therefore says nothing of
-        them, and the same run stands beside runs of other methods whatever their ``train.epochs``.
+        The setting names only the values that differ from the recipe. It never holds ``train.epochs`` of an online
+        method, which has no epochs to set.
         """
         if (run.method.name, run.data.name) != (self._asked["method"]["name"], self._asked["data"]["name"]):
             return None
@@ -143,7 +145,7 @@ class Place:
             return None
         total = run.memory.policy == "total"
         if total and "memory" in self._asked:
-            return None  # a quota for all classes is a setting, one for each is a cell
+            return None  # the cell is about a quota per class
         every = self._paper.refresh(self._asked.get("pseudo", {}).get("refresh", 0), run.train.epochs)
         want, have = {**self._at(run.recipe), "pseudo.refresh": str(every)}, flat(run.tree())
         free = {"memory.quota"} if total else set[str]()
@@ -160,7 +162,7 @@ class Place:
 
 
 def flat(tree: Tree, above: str = "") -> dict[str, str]:
-    """The values of a tree by dotted key, as text."""
+    """The values of a tree as text, by dotted key."""
     out: dict[str, str] = {}
     for key, value in tree.items():
         name = f"{above}{key}"

@@ -1,4 +1,4 @@
-"""Which cells of a paper a user asks for, and the runs that fill them."""
+"""Selects cells of a paper and lists the runs they need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from whorl.papers.cells import Cell, cells
 
 @dataclass(frozen=True)
 class Choice:
-    """What is asked for; what is empty asks for all."""
+    """A selection of cells. An empty field selects everything."""
 
     tables: tuple[int, ...] = ()
     figures: tuple[int, ...] = ()
@@ -27,7 +27,7 @@ class Choice:
             "table": self.tables, "figure": self.figures, "data": self.data, "method": self.methods,
             "step": self.steps, "labels": (self.labels,) if self.labels else (),
         }  # fmt: skip
-        return " ".join(f"--{name} {value}" for name, values in named.items() for value in values)
+        return " ".join(f"{name} {value}" for name, values in named.items() for value in values)
 
 
 @dataclass(frozen=True)
@@ -39,25 +39,25 @@ class Need:
 
     @property
     def name(self) -> str:
-        """How people call it."""
+        """A name for people."""
         extra = " with labels" if self.asked is self.cell.base else ""
         return f"{self.cell.part}, {self.cell.name}{extra}, {self.cell.column}"
 
 
 def stand_in(paper: Paper, data: Sequence[str]) -> str | None:
-    """The data set that stands in for the paper's own, where one was asked for."""
+    """The selected data set if it is a stand-in for the paper's data, else None."""
     for name in data:
         if name not in paper.data and name not in paper.stand_ins:
             there, instead = ", ".join(paper.data), ", ".join(paper.stand_ins)
             raise WhorlError(f"{paper.name} has no data set {name!r}; it has {there}, and {instead} can stand in")
     found = [name for name in data if name in paper.stand_ins]
     if found and len(data) > 1:
-        raise WhorlError(f"{found[0]} stands in for all data of {paper.name}; leave out the other --data")
+        raise WhorlError(f"{found[0]} stands in for all data of {paper.name}; leave out the other data sets")
     return found[0] if found else None
 
 
 def chosen(paper: Paper, choice: Choice) -> list[Need]:
-    """The runs behind the cells that are asked for, in the paper's order; a run may be there several times."""
+    """The runs that the selected cells need, in the paper's order; the same run may be listed several times."""
     for number in choice.tables:
         paper.table(number)
     for number in choice.figures:
@@ -73,7 +73,7 @@ def chosen(paper: Paper, choice: Choice) -> list[Need]:
             raise WhorlError(f"{paper.name} has no step {step}; it has {', '.join(map(str, steps))}")
     found = [need for cell in everything if _wanted(paper, cell, choice) for need in _needs(cell, choice)]
     if not found:
-        raise WhorlError(f"nothing of {paper.name} is left by {choice}; take one of them away")
+        raise WhorlError(f"no cell of {paper.name} matches {choice}; remove one of these filters")
     return found
 
 

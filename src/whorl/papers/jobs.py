@@ -1,22 +1,22 @@
-"""From what a paper shows to jobs of a grid: recipe, budget, seeds and images come in here."""
+"""From the cells of a paper to the jobs of a grid: applies recipe, budget and seeds, and loads the images."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from whorl.config import Config, DataConfig, Tree
+from whorl.config import DataConfig, ExperimentConfig, Tree
 from whorl.data.source import Dataset
 from whorl.data.stream import split_sizes
 from whorl.errors import WhorlError
 from whorl.experiment import workload
+from whorl.grid.queue import Job
 from whorl.papers import Paper
 from whorl.papers.cells import config_of
 from whorl.papers.choose import Need
-from whorl.runs.grid import Job
 
 Images = Callable[[DataConfig], tuple[DataConfig, Dataset]]
-"""Loads the images that a config asks for, or raises."""
+"""Loads the images that a config names, or raises WhorlError."""
 
 
 @dataclass(frozen=True)
@@ -26,61 +26,73 @@ class Prepared:
     jobs: tuple[Job, ...]
     sizes: dict[str, int]
     """Side of the images, by data set."""
-    parts: tuple[tuple[str, int, int], ...] = ()
-    """Each table and figure: how many cells it has here, and how many runs fill them."""
+    seeds: tuple[int, ...]
+    fills: tuple[tuple[Need, ExperimentConfig], ...]
+    """Every need that can be run, with its config for seed 0."""
     left_out: dict[str, list[Need]] = field(default_factory=dict)
-    """Reason → what it keeps from being run."""
+    """The needs that cannot be run, by reason."""
+
+    @property
+    def parts(self) -> list[tuple[str, int, int]]:
+        """Each table and figure, with the number of its cells and of the runs that fill them."""
+        found: dict[str, tuple[set[tuple[str, str]], set[str]]] = {}
+        for need, config in self.fills:
+            cells, runs = found.setdefault(need.cell.part, (set(), set()))
+            cells.add((need.cell.name, need.cell.column))
+            runs.add(config.title)
+        return [(part, len(cells), len(self.seeds) * len(runs)) for part, (cells, runs) in found.items()]
 
     @property
     def cells(self) -> int:
-        """How many cells the jobs fill."""
+        """The number of cells that the jobs fill."""
         return sum(cells for _, cells, _ in self.parts)
 
 
 def prepare(
     paper: Paper, needs: Sequence[Need], recipe: str, budget: Tree, seeds: Sequence[int], images: Images
 ) -> Prepared:
-    """A job for each need and seed; the first seed of everything comes first."""
-    found: dict[str, tuple[Need, Config, tuple[int, ...], DataConfig]] = {}
+    """A job for each need and seed; all jobs of the lowest seed come before those of the next."""
+    passes = dict[str, tuple[int, ...]]()
     sizes, left_out = dict[str, int](), dict[str, list[Need]]()
-    fills: dict[str, dict[tuple[str, str], set[str]]] = {}
+    fills: list[tuple[Need, ExperimentConfig]] = []
+    unique: dict[str, tuple[Need, ExperimentConfig, DataConfig]] = {}
     loaded = _Once(images)
     for need in needs:
         try:
             config = config_of(paper, need.asked, recipe, budget)
             wanted, (identified, data) = config.data, loaded(config.data)
             _require_classes(paper, need, wanted, len(data.class_names))
-            config = _shortened(config.model_copy(update={"data": identified}), len(data.class_names))
-            if config.title not in found:
-                found[config.title] = need, config, workload(config, data), wanted
+            config = _without_idle_limit(config.model_copy(update={"data": identified}), len(data.class_names))
+            title = config.title
+            if title not in unique:
+                passes[title] = workload(config, data)
+                unique[title] = need, config, wanted
             sizes[config.data.name] = data.input_size
-            cell = need.cell
-            fills.setdefault(cell.part, {}).setdefault((cell.name, cell.column), set()).add(config.title)
+            fills.append((need, config))
         except WhorlError as error:
             left_out.setdefault(str(error), []).append(need)
-    # Data set by data set, so that a worker seldom has to load another one.
-    by_data = sorted(found.values(), key=lambda one: list(sizes).index(one[1].data.name))
+    # One data set after the other, so that a worker seldom has to load another one.
+    by_data = sorted(unique.items(), key=lambda item: list(sizes).index(item[1][1].data.name))
     jobs = [
-        Job(f"{need.name}, seed {seed}", config.model_copy(update={"seed": seed}), passes, wanted)
+        Job(f"{need.name}, seed {seed}", config.model_copy(update={"seed": seed}), passes[title], wanted)
         for seed in seeds
-        for need, config, passes, wanted in by_data
+        for title, (need, config, wanted) in by_data
     ]
-    parts = [(part, len(cells), len(seeds) * len(set().union(*cells.values()))) for part, cells in fills.items()]
-    return Prepared(tuple(jobs), sizes, tuple(parts), left_out)
+    return Prepared(tuple(jobs), sizes, tuple(seeds), tuple(fills), left_out)
 
 
-def _require_classes(paper: Paper, need: Need, wanted: DataConfig, there: int) -> None:
-    """Another data set under the paper's name must not fill its cells."""
+def _require_classes(paper: Paper, need: Need, wanted: DataConfig, found: int) -> None:
+    """A different data set under the paper's name must not fill its cells."""
     column = paper.columns[need.cell.column]
-    if wanted.name == column.data and wanted.classes is None and there != column.classes:
+    if wanted.name == column.data and wanted.classes is None and found != column.classes:
         raise WhorlError(
-            f"{wanted.name} has {column.classes} classes in {paper.name}, and {there} were found; say where it lies "
-            f"with --data-dir {wanted.name}=DIR, or that fewer classes are meant with --set data.classes={there}"
+            f"{wanted.name} has {column.classes} classes in {paper.name}, and {found} were found; set `data_dir` to "
+            f"the folder of {wanted.name}, or set `data.classes={found}` to use fewer classes"
         )
 
 
-def _shortened(config: Config, classes: int) -> Config:
-    """A limit on the number of tasks says nothing where there are no more than that."""
+def _without_idle_limit(config: ExperimentConfig, classes: int) -> ExperimentConfig:
+    """Drop a limit on the number of tasks that the stream does not reach, so that the same run has one config."""
     stream = config.stream
     if stream.tasks is None or stream.tasks < len(split_sizes(classes, stream.step, stream.first)):
         return config
@@ -88,7 +100,7 @@ def _shortened(config: Config, classes: int) -> Config:
 
 
 class _Once:
-    """Loads each data set once, and remembers a failure as well."""
+    """Loads each data set once, and remembers failures as well."""
 
     def __init__(self, images: Images) -> None:
         self._images = images

@@ -1,114 +1,123 @@
-"""Any runs beside each other: where their configs differ, and one score after each task."""
+"""Any runs side by side: where their configs differ, and one score after each task."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from whorl.errors import WhorlError, unknown
-from whorl.metrics import curves
+from whorl.papers import Metric
+from whorl.papers.stored import Done, versions
 from whorl.report import plots
-from whorl.report.done import Done
-from whorl.report.measure import curve, finite, one
+from whorl.report.measure import summarised
+from whorl.runs.files import write_bytes
+from whorl.scores import NAMES
 
-SCORES = {
-    "acc": "ACC", "acc_plain": "plain accuracy", "acc5": "top-5 ACC", "nmi": "NMI", "ari": "ARI", "acc_fc": "ACC of fc",
-    "acc_nme": "ACC of nme", "label_acc": "accuracy of pseudo labels",
-}  # fmt: skip
 _TELLING = ("method.name", "labels", "data.name", "stream.step", "pseudo.features", "pseudo.refresh", "recipe", "seed")
-"""What a run is best told by, first."""
+"""The config keys that describe a run best, the most important one first."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Some runs and what sets them apart."""
+    """Some runs and their differences."""
 
     runs: tuple[Done, ...]
     score: str
 
     @property
     def differing(self) -> dict[str, list[str]]:
-        """The config's values that are not the same in all runs, by dotted key, one for each run."""
+        """The config values that are not the same in all runs: one per run, by dotted key."""
         keys = sorted({key for run in self.runs for key in run.values})
         found = {key: [run.values.get(key, "–") for run in self.runs] for key in keys}
         return {key: values for key, values in found.items() if len(set(values)) > 1}
 
     @property
     def after(self) -> dict[int, list[float | None]]:
-        """The score after each task, one for each run; None where it has none."""
-        found = [curve(run, self.score) for run in self.runs]
+        """The score after each task, one per run; None where a run has none."""
+        found = [run.curve(self.score) for run in self.runs]
         tasks = max(map(len, found))
-        padded = [values + [None] * (tasks - len(values)) for values in found]
-        return {task: list(values) for task, values in enumerate(zip(*padded, strict=True), 1)}
+        return {task + 1: [curve[task] if task < len(curve) else None for curve in found] for task in range(tasks)}
 
     @property
     def summary(self) -> dict[str, list[float | None]]:
-        """Avg and Last of the score, and forgetting, which is one of ACC."""
-        found = [curve(run, self.score) for run in self.runs]
-        numbers = {
-            metric: [None if isinstance(value := one(values, metric), str) else value for values in found]
-            for metric in ("avg", "last")
-        }
-        return {**numbers, "forgetting": [_forgetting(run) for run in self.runs]}
+        """Avg and Last of the score, and the forgetting of ACC."""
+        metrics: tuple[Metric, ...] = ("avg", "last")
+        numbers: dict[str, list[float | None]] = {}
+        for metric in metrics:
+            found = [summarised(run.curve(self.score), metric) for run in self.runs]
+            numbers[metric] = [None if isinstance(value, str) else value for value in found]
+        return {**numbers, "forgetting": [run.scores.summary.forgetting for run in self.runs]}
+
+    @property
+    def versions(self) -> list[list[str]]:
+        """The versions of whorl that computed each run."""
+        return [versions([run]) for run in self.runs]
 
     @property
     def folders(self) -> list[str]:
-        """The runs by name; with the way to them where a name is there twice, in different stores."""
+        """The names of the folders, or their paths if two runs of different folders have the same name."""
         names = [run.name for run in self.runs]
         return names if len(set(names)) == len(names) else [str(run.path) for run in self.runs]
 
     @property
     def names(self) -> list[str]:
-        """The runs by their numbers and the first things that set them apart."""
+        """Each run's number and its most important differences, for the legend."""
         keys = sorted(self.differing, key=lambda key: (_TELLING.index(key) if key in _TELLING else len(_TELLING), key))
-        short = _telling({key: self.differing[key] for key in keys if max(map(len, self.differing[key])) <= 16})
-        texts = [[_said(key, value) for value in self.differing[key]] for key in short]
+        short = _distinguishing({key: self.differing[key] for key in keys if max(map(len, self.differing[key])) <= 16})
+        texts = [[_phrase(key, value) for value in self.differing[key]] for key in short]
         words = zip(*texts, strict=True) if texts else [()] * len(self.runs)
         return [f"{number} {', '.join(found)}".strip() for number, found in enumerate(words, 1)]
 
     def records(self) -> dict[str, Any]:
-        """Everything as plain values, for ``--json``."""
+        """The document of ``--json``."""
         return {
             "score": self.score,
             "runs": self.folders,
             "differing": self.differing,
             "after": {str(task): values for task, values in self.after.items()},
             **self.summary,
+            "versions": self.versions,
         }
 
     def figure(self) -> Any:
-        """The curves over the classes seen."""
+        """The curves over the number of classes seen."""
         lines = []
         for run, name in zip(self.runs, self.names, strict=True):
-            both = zip((step.get("classes") for step in run.steps), curve(run, self.score), strict=True)
-            found = [(x, y) for x, y in both if isinstance(x, int) and y is not None]
-            lines.append(plots.Line(name, [x for x, _ in found], [y for _, y in found]))
-        return plots.panels(
-            [plots.Panel("", lines)], "classes seen", SCORES[self.score], size=(5.6, 3.4), ground="white"
-        )
+            found = {s.classes: y for s in run.scores.steps if (y := s.score(self.score)) is not None}
+            lines.append(plots.Line(name, list(found), list(found.values())))
+        panel = plots.Panel("", lines)
+        return plots.panels([panel], "classes seen", NAMES[self.score].full, size=(5.6, 3.4), ground="white")
+
+    def draw(self, path: Path) -> None:
+        """Write the curves as PNG or SVG."""
+        if not path.parent.is_dir():
+            raise WhorlError(f"there is no folder {path.parent} to put the plot in")
+        figure = self.figure()
+        write_bytes(path, plots.png(figure) if path.suffix == ".png" else plots.svg(figure).encode())
 
 
 def comparison(runs: Sequence[Done], score: str) -> Comparison:
-    """Check that there is something to compare."""
-    if score not in SCORES:
-        raise unknown("score", score, SCORES)
+    """A comparison of at least two runs; raises if there is nothing to compare."""
+    if score not in NAMES:
+        raise unknown("score", score, NAMES)
     if len(runs) < 2:
-        raise WhorlError("name at least two runs to compare; `whorl list` shows the runs there are")
+        raise WhorlError("name at least two runs to compare; `whorl list` lists the stored runs")
     folders = [run.path.resolve() for run in runs]
     for run, folder in zip(runs, folders, strict=True):
         if folders.count(folder) > 1:
             raise WhorlError(f"{run.name} is named twice; name another run to compare it with")
-        if not run.steps:
-            raise WhorlError(f"{run.name} has no finished task to compare; the command that began it goes on with it")
+        if not run.scores.steps:
+            raise WhorlError(f"{run.name} has no finished task to compare; repeat its command to resume it")
     found = Comparison(tuple(runs), score)
     if all(value is None for values in found.after.values() for value in values):
         raise WhorlError(f"none of these runs has the score {score}")
     return found
 
 
-def _telling(differing: dict[str, list[str]], most: int = 5) -> list[str]:
-    """The first three keys, and what tells apart runs that they do not."""
+def _distinguishing(differing: dict[str, list[str]], most: int = 5) -> list[str]:
+    """The three most important keys, and further keys that distinguish runs which are equal in those."""
     chosen = list(differing)[:3]
     for key in list(differing)[3:]:
         apart, more = (len(set(zip(*(differing[k] for k in keys), strict=True))) for keys in (chosen, [*chosen, key]))
@@ -117,14 +126,6 @@ def _telling(differing: dict[str, list[str]], most: int = 5) -> list[str]:
     return chosen
 
 
-def _said(key: str, value: str) -> str:
+def _phrase(key: str, value: str) -> str:
     word = key.rpartition(".")[2]
     return value if word in ("name", "recipe") else f"{word} {value}"
-
-
-def _forgetting(run: Done) -> float | None:
-    history = [step.get("per_task") for step in run.steps]
-    whole = [[v for value in found if (v := finite(value)) is not None] for found in history if isinstance(found, list)]
-    if [len(found) for found in whole] != list(range(1, len(history) + 1)):
-        return None
-    return curves.forgetting(whole)

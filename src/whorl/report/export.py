@@ -1,4 +1,4 @@
-"""Tables to take away: Markdown, LaTeX, CSV and plain records."""
+"""The tables of a report as Markdown, LaTeX, CSV and JSON records."""
 
 from __future__ import annotations
 
@@ -8,127 +8,92 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from whorl.papers import Metric
-from whorl.report.grid import NAMES, Entry, Grid, Order, column_name
-from whorl.report.text import count, minus
+from whorl.report.figures import Plot
+from whorl.report.tables import METRICS, Entry, FilledTable, Order, column_name
 
 FIELDS = (
     "table", "row", "data", "step", "metric", "mark", "setting", "mean", "sd", "seeds", "missing", "printed",
-    "printed_other", "difference", "runs",
+    "printed_other", "difference", "runs", "versions",
 )  # fmt: skip
 """The columns of the CSV files."""
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "Δ": r"$\Delta$", "±": r"$\pm$",
-    "×": r"$\times$", "−": "$-$", "–": "--", "†": r"\dag{}", "[": "{[}", "]": "{]}",
+    "×": r"$\times$", "−": "$-$", "–": "--", "†": r"\dag{}", "‡": r"\ddag{}", "[": "{[}", "]": "{]}",
 }  # fmt: skip
 
 
-def number(entry: Entry) -> str:
-    """The measured number, or the word in its place."""
-    if entry.value.mean is None:
-        return "/" if entry.printed == "/" else entry.value.missing
-    deviation = "" if entry.value.sd is None else f" ± {entry.value.sd:.3f}"
-    return minus(entry.value.mean) + deviation
-
-
-def printed(entry: Entry) -> str:
-    """What the paper prints, both values where it contradicts itself; nothing where it leaves the cell out."""
-    if entry.printed == "/":
-        return ""
-    other = "" if entry.printed_other is None else f" or {minus(entry.printed_other)}"
-    return f"print {minus(entry.printed)}{other}" + ("†" if entry.flag else "")
-
-
-def notes(entry: Entry, usual: int) -> list[str]:
-    """The difference to print, and the seeds where they are not as many as the paper's."""
-    seeds = len(entry.value.seeds)
-    apart = [] if entry.difference is None else [minus(entry.difference, sign=True)]
-    return apart + ([count(seeds, "seed")] if seeds not in (0, usual) else [])
-
-
-def mark(grid: Grid, entry: Entry) -> str:
-    """The letter beside a number that was not measured in the paper's own setting."""
-    return grid.mark if entry.value.mean is not None else ""
-
-
-def markdown(grid: Grid) -> str:
+def markdown(found: FilledTable) -> str:
     """A table for each metric, the legend and the orders."""
-    blocks = [f"### {plain(title(grid))}"]
-    for metric in grid.table.metrics:
-        heads = [NAMES[metric], *(column_name(grid.paper, column) for column in grid.table.columns)]
-        rows = [[row.name, *(_markdown_cell(grid, e) for e in _row(grid, row.name, metric))] for row in grid.table.rows]
-        blocks.append(pipes(heads, rows))
-    if grid.legend:
-        blocks.append("\n".join(f"* {plain(line)}" for line in grid.legend))
-    if grid.orders:
-        blocks.append(pipes(ORDER_HEADS, [order_cells(grid, order) for order in grid.orders], "---"))
+    table, blocks = found.table, [f"### {plain(title(found))}"]
+    for metric in table.metrics:
+        heads = [METRICS[metric], *(column_name(found.paper, column) for column in table.columns)]
+        lines = ((row.name, found.line(row.name, metric)) for row in table.rows)
+        blocks.append(_pipes(heads, [[name, *(_markdown_cell(found, e) for e in line)] for name, line in lines]))
+    if found.legend:
+        blocks.append("\n".join(f"* {plain(line)}" for line in found.legend))
+    if found.orders:
+        blocks.append(_pipes(ORDER_HEADS, [order_cells(found, order) for order in found.orders], "---"))
     return "\n\n".join(blocks) + "\n"
 
 
-def latex(grid: Grid) -> str:
-    """A tabular for each metric. A row has three lines: the number, the printed one, and what sets them apart."""
-    columns = [grid.paper.columns[column] for column in grid.table.columns]
-    lines = [f"% {title(grid)}", r"{\scriptsize\setlength{\tabcolsep}{2pt}"]
-    for metric in grid.table.metrics:
+def latex(found: FilledTable) -> str:
+    """A tabular for each metric. A row has three lines: measured, printed, and the notes."""
+    columns = [found.paper.columns[column] for column in found.table.columns]
+    lines = [f"% {title(found)}", r"{\scriptsize\setlength{\tabcolsep}{2pt}"]
+    for metric in found.table.metrics:
         lines += [r"\noindent\begin{tabular}{@{}l" + "r" * len(columns) + "@{}}", r"\hline"]
         lines += [_line(["", *(column.group for column in columns)])]
-        lines += [_line([NAMES[metric], *(f"step {column.step}" for column in columns)]), r"\hline"]
-        for row in grid.table.rows:
-            entries = _row(grid, row.name, metric)
-            below = [printed(e) for e in entries], [", ".join(notes(e, grid.paper.seeds)) for e in entries]
-            lines += [_line([row.name, *map(number, entries)], ["", *(mark(grid, e) for e in entries)])]
+        lines += [_line([METRICS[metric], *(f"step {column.step}" for column in columns)]), r"\hline"]
+        for row in found.table.rows:
+            entries = found.line(row.name, metric)
+            below = [e.print for e in entries], [e.notes(found.paper.seeds) for e in entries]
+            lines += [_line([row.name, *(e.number for e in entries)], ["", *map(found.mark_of, entries)])]
             lines += [_line(["", *texts]) for texts in below if any(texts)]
         lines += [r"\hline", r"\end{tabular}", r"\par\medskip"]
-    lines += [rf"\noindent {escape(line)}\par" for line in grid.legend]
+    lines += [rf"\noindent {escape(line)}\par" for line in found.legend]
     return "\n".join([*lines, "}", ""])
 
 
-def records(grid: Grid) -> Iterator[dict[str, Any]]:
-    """Every number of a table with what belongs to it, as :data:`FIELDS` names it."""
-    for entry in grid.entries.values():
-        column = grid.paper.columns[entry.column]
-        yield {
-            "table": grid.table.number,
-            "row": entry.row.name,
-            "data": column.group,
-            "step": column.step,
-            "metric": entry.metric,
-            "mark": grid.mark,
-            "setting": str(grid.setting),
-            "mean": entry.value.mean,
-            "sd": entry.value.sd,
-            "seeds": len(entry.value.seeds),
-            "missing": number(entry) if entry.value.mean is None else "",
-            "printed": entry.printed,
-            "printed_other": entry.printed_other,
-            "difference": entry.difference,
-            "runs": entry.runs,
-        }
+def records(found: FilledTable) -> Iterator[dict[str, Any]]:
+    """One record per number, with the keys of :data:`FIELDS`."""
+    for entry in found.entries.values():
+        column, value = found.paper.columns[entry.column], entry.value
+        values = (
+            found.table.number, entry.row.name, column.group, column.step, entry.metric, found.mark,
+            str(found.setting), value.mean, value.sd, len(value.seeds), "" if value.mean is not None else entry.number,
+            entry.printed, entry.printed_other, entry.difference, [run.name for run in entry.runs], entry.versions,
+        )  # fmt: skip
+        yield dict(zip(FIELDS, values, strict=True))
 
 
-def long_csv(grids: Sequence[Grid]) -> str:
-    """One line a number; where there is none, ``mean`` is empty and ``missing`` says why."""
+def long_csv(tables: Sequence[FilledTable]) -> str:
+    """One line per number; where there is none, ``mean`` is empty and ``missing`` holds the reason."""
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**record, "runs": " ".join(record["runs"])} for grid in grids for record in records(grid))
+    for record in (record for found in tables for record in records(found)):
+        writer.writerow({**record, "runs": " ".join(record["runs"]), "versions": "; ".join(record["versions"])})
     return out.getvalue()
 
 
-def title(grid: Grid) -> str:
-    """The table's number, name and setting."""
-    where = f"setting {grid.mark}: {grid.setting}" if grid.mark else "the paper's own setting"
-    return f"Table {grid.table.number}. {grid.table.title} ({where})"
+def where(found: FilledTable | Plot) -> str:
+    """The setting of a table or figure in words."""
+    return f"setting {found.mark}: {found.setting}" if found.mark else "the paper's own setting"
+
+
+def title(found: FilledTable) -> str:
+    """The number, title and setting of a table."""
+    return f"Table {found.table.number}. {found.table.title} ({where(found)})"
 
 
 ORDER_HEADS = "Column", "Measured, lowest first", "Printed", "Pairs as in print"
 
 
-def order_cells(grid: Grid, order: Order) -> tuple[str, str, str, str]:
-    """A line on the order of a column's rows."""
-    column = f"{column_name(grid.paper, order.column)}, {NAMES[order.metric]}"
+def order_cells(found: FilledTable, order: Order) -> tuple[str, str, str, str]:
+    """The cells of a row about the order of a column."""
+    column = f"{column_name(found.paper, order.column)}, {METRICS[order.metric]}"
     return column, order.measured, order.printed, f"{order.agreeing} of {order.pairs}"
 
 
@@ -138,27 +103,21 @@ def escape(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text for Markdown, as it stands."""
+    """Text for Markdown."""
     return re.sub(r"([\\`*_\[\]<>])(?! )", r"\\\1", text)
 
 
-def _row(grid: Grid, row: str, metric: Metric) -> list[Entry]:
-    return [grid.entries[row, column, metric] for column in grid.table.columns]
+def _markdown_cell(found: FilledTable, entry: Entry) -> str:
+    mark = f"<sup>{found.mark_of(entry)}</sup>" if found.mark_of(entry) else ""
+    below = ", ".join(filter(None, (entry.print, entry.notes(found.paper.seeds))))
+    return entry.number + mark + (f" ({below})" if below else "")
 
 
-def _markdown_cell(grid: Grid, entry: Entry) -> str:
-    raised = f"<sup>{mark(grid, entry)}</sup>" if mark(grid, entry) else ""
-    below = ", ".join(text for text in (printed(entry), *notes(entry, grid.paper.seeds)) if text)
-    return number(entry) + raised + (f" ({below})" if below else "")
-
-
-def pipes(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "---:") -> str:
-    """A table in Markdown."""
+def _pipes(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str = "---:") -> str:
     lines = [heads, ["---", *[align] * (len(heads) - 1)], *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
 def _line(cells: Sequence[str], marks: Sequence[str] = ()) -> str:
-    """A row in LaTeX; a mark is raised."""
-    raised = [rf"\textsuperscript{{{letter}}}" if letter else "" for letter in marks] or [""] * len(cells)
-    return " & ".join(escape(cell) + letter for cell, letter in zip(cells, raised, strict=True)) + r" \\"
+    raised = [rf"\textsuperscript{{{escape(mark)}}}" if mark else "" for mark in marks] or [""] * len(cells)
+    return " & ".join(escape(cell) + mark for cell, mark in zip(cells, raised, strict=True)) + r" \\"

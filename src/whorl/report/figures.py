@@ -1,17 +1,18 @@
-"""A figure of a paper in one setting: a panel for each column, a curve for each row."""
+"""A figure of a paper in one setting: one panel per column, the same curves in each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from whorl.papers import Curve, Figure, Paper
 from whorl.papers.cells import Setting, figure_cells
+from whorl.papers.filled import Filled, Group
+from whorl.papers.stored import versions
 from whorl.report import plots
-from whorl.report.gather import Filled, Group
-from whorl.report.grid import column_name
 from whorl.report.measure import Point, measured, points
+from whorl.report.tables import column_name
 from whorl.report.text import count, listed
 
 
@@ -21,15 +22,20 @@ class Trace:
 
     curve: Curve
     column: str
+    score: str
     points: list[Point]
     groups: tuple[Group, ...]
 
     @property
     def line(self) -> plots.Line:
-        """As it is drawn."""
-        means = [point.value.mean or 0.0 for point in self.points]
-        spread = [point.value.sd for point in self.points]
+        """The curve as it is drawn."""
+        values = [point.value for point in self.points]
+        means, spread = [value.mean or 0.0 for value in values], [value.sd for value in values]
         return plots.Line(self.curve.name, [point.x for point in self.points], means, spread)
+
+    def at(self, x: int) -> Point | None:
+        """The point at ``x``, if there is one."""
+        return next((point for point in self.points if point.x == x), None)
 
 
 @dataclass(frozen=True)
@@ -45,33 +51,35 @@ class Plot:
 
     @property
     def name(self) -> str:
-        """As links and files call it."""
+        """The anchor of the figure on the page, and the name of its files."""
         return f"figure-{self.figure.number}" + (f"-{self.mark}" if self.mark else "")
+
+    def row(self, column: str) -> list[Trace]:
+        """The curves of a panel."""
+        return [self.traces[column, curve.name] for curve in self.figure.curves]
+
+    def places(self, column: str) -> list[int]:
+        """The positions on the axis at which a panel has points."""
+        return sorted({point.x for trace in self.row(column) for point in trace.points})
 
     @property
     def columns(self) -> list[str]:
-        """Those in which something was measured."""
-        return [
-            column for column in self.figure.panels if any(t.points for (c, _), t in self.traces.items() if c == column)
-        ]
+        """The columns with at least one measured point; the others have no panel."""
+        return [column for column in self.figure.panels if any(trace.points for trace in self.row(column))]
 
     @property
     def panels(self) -> list[plots.Panel]:
-        """What is drawn; a column without runs has no panel."""
-        curves = [curve.name for curve in self.figure.curves]
-        return [
-            plots.Panel(self.title(column), [self.traces[column, name].line for name in curves])
-            for column in self.columns
-        ]
+        """The panels as they are drawn."""
+        return [plots.Panel(self.title(c), [trace.line for trace in self.row(c)]) for c in self.columns]
 
     def title(self, column: str) -> str:
-        """Of a panel."""
+        """The title of a panel."""
         name = column_name(self.paper, column)
         return f"{self.setting.stand_in} in place of {name}" if self.setting.stand_in else name
 
     @property
     def labels(self) -> tuple[str, str]:
-        """Of the two axes."""
+        """The labels of the two axes."""
         scores = {self.paper.columns[column].score for column in self.figure.panels}
         accuracy = "top-5 accuracy" if scores == {"acc5"} else "accuracy (ACC)"
         if any(curve.score for curve in self.figure.curves):
@@ -80,19 +88,21 @@ class Plot:
 
     @property
     def caption(self) -> str:
-        """What is drawn, from how many seeds, and what was not run."""
+        """What is drawn, the number of seeds, what was not run, and curves of different versions of whorl."""
         x, y = self.labels
         seeds = {len(point.value.seeds) for trace in self.traces.values() for point in trace.points}
         over = f"{min(seeds)} to {max(seeds)} seeds" if len(seeds) > 1 else count(max(seeds, default=0), "seed")
         bands = "; bands are one standard deviation" if max(seeds, default=0) > 1 else ""
         missing = [column_name(self.paper, column) for column in self.figure.panels if column not in self.columns]
         rest = f" Not run: {listed(missing)}." if missing else ""
+        mixed = {v for t in self.traces.values() for g in t.groups if len(v := tuple(versions(g.runs.values()))) > 1}
+        rest += "".join(f" Some points mix runs of different versions of whorl: {listed(v)}." for v in sorted(mixed))
         return f"{y[0].upper()}{y[1:]} over {x}, {over}{bands}.{rest}"
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Every curve as plain values."""
+        """One record per curve, for ``--json``."""
         for trace in self.traces.values():
-            column = self.paper.columns[trace.column]
+            column, runs = self.paper.columns[trace.column], [r for g in trace.groups for r in g.runs.values()]
             yield {
                 "figure": self.figure.number,
                 "curve": trace.curve.name,
@@ -103,12 +113,13 @@ class Plot:
                 "mean": [point.value.mean for point in trace.points],
                 "sd": [point.value.sd for point in trace.points],
                 "seeds": [len(point.value.seeds) for point in trace.points],
-                "runs": [run.name for group in trace.groups for run in group.runs.values()],
+                "runs": [run.name for run in runs],
+                "versions": versions(runs),
             }
 
 
 def plot(filled: Filled, figure: Figure, setting: Setting) -> Plot:
-    """A figure in one setting, whether anything was run or not."""
+    """A figure in one setting, with or without runs."""
     traces = {
         (column, curve.name): _trace(filled, figure, curve, column, setting)
         for column in figure.panels
@@ -123,10 +134,8 @@ def _trace(filled: Filled, figure: Figure, curve: Curve, column: str, setting: S
     groups = {x: group for x, cell in found.items() if (group := filled.group(cell.asked, setting))}
     drawn: list[Point] = []
     for x, group in groups.items():
-        drawn += points(group, score, figure.from_task) if x is None else _average(x, group, score)
-    return Trace(curve, column, drawn, tuple(groups.values()))
-
-
-def _average(x: int, group: Group, score: str) -> Sequence[Point]:
-    value = measured(group, score, "avg")
-    return [] if value.mean is None else [Point(x, value, group)]
+        if x is None:
+            drawn += points(group, score, figure.from_task)
+        elif (value := measured(group, score, "avg")).mean is not None:
+            drawn.append(Point(x, value, group))
+    return Trace(curve, column, score, drawn, tuple(groups.values()))

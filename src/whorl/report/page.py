@@ -1,174 +1,157 @@
-"""Pages as one file each: pieces that escape what they are given, and the template that holds them.
-
-Every function here takes plain text and gives HTML; only arguments named ``…_html`` or ``body`` are HTML already.
-"""
+"""The HTML page of a paper's report, and what its templates share with the page of the demo."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
-from importlib.resources import files
-from string import Template
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
-Row = tuple[str, Sequence[str]]
-"""A table's row: its header and its cells."""
-Groups = Sequence[tuple[str, Sequence[str]]]
-"""Neighbouring columns under one name; a group without a name has none above it."""
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
+from whorl.config import write_toml
+from whorl.papers import Metric
+from whorl.papers.filled import Group
+from whorl.papers.stored import Done, versions
+from whorl.report import plots
+from whorl.report.export import ORDER_HEADS, order_cells
+from whorl.report.figures import Plot
+from whorl.report.measure import score_key, summarised
+from whorl.report.paper import Report
+from whorl.report.tables import METRICS, FilledTable, column_name
+from whorl.report.text import count, listed, number
+from whorl.scores import NAMES
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell with more than a text to it."""
+Groups = Sequence[tuple[str, Sequence[object]]]
+"""Neighbouring columns under one name; the name may be empty."""
 
-    text: str
-    value: float | None = None
-    """What the table is sorted by; a cell without one comes last."""
-    mark: str = ""
-    below: Sequence[str] = ()
-    """Smaller lines under the text."""
-    link: str = ""
-    name: str = ""
-    """For links to the cell."""
-
-
-def page(title: str, body: Iterable[str], script: str = "") -> str:
-    """A whole page. It loads nothing: style, figures and images are inside, and so is the package's ``script``."""
-    inside = f"<script>\n{_file(script)}</script>\n" if script else ""
-    return Template(_file("page.html")).substitute(title=escape(title), body="\n".join(body), script=inside)
+_USUAL = {
+    "pseudo.features": "current", "pseudo.refresh": "0", "cluster.name": "kmeans", "memory.quota": "20",
+    "memory.select": "herding",
+}  # fmt: skip
+"""Config values that are not worth naming."""
 
 
-def heading(level: int, text: str, name: str = "") -> str:
-    """A heading; a ``name`` is for links to it."""
-    return f"<h{level}{_id(name)}>{escape(text)}</h{level}>"
-
-
-def paragraph(text: str, soft: bool = False) -> str:
-    """A paragraph; ``soft`` for what stands in the second row."""
-    return f'<p class="soft">{escape(text)}</p>' if soft else f"<p>{escape(text)}</p>"
-
-
-def figure(svg_html: str, alt: str, caption: str) -> str:
-    """An SVG (from :func:`whorl.report.plots.inline`) with the words for those who cannot see it."""
-    picture = f'<div role="img" aria-label="{escape(alt)}">{svg_html}</div>'
-    return f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def image(png: bytes, size: tuple[int, int], alt: str) -> str:
-    """A PNG inside the page; ``size`` is the width and height at which it is shown."""
-    uri = "data:image/png;base64," + base64.b64encode(png).decode()
-    return f'<img src="{uri}" width="{size[0]}" height="{size[1]}" alt="{escape(alt)}">'
-
-
-def numbers(caption: str, corner: str, groups: Groups, rows: Iterable[Row]) -> str:
-    """A table of numbers."""
-    edges = _edges(groups)
-    body = [
-        _cell("th", head, False, "row") + "".join(_cell("td", v, edge) for v, edge in zip(values, edges, strict=True))
-        for head, values in rows
-    ]
-    return (
-        f'<table class="numbers"><caption>{escape(caption)}</caption>{_heads(corner, groups)}'
-        f"<tbody>{''.join(f'<tr>{row}</tr>' for row in body)}</tbody></table>"
-    )
-
-
-def sheet(label: str, corner: str, groups: Groups, rows: Iterable[tuple[Cell, Sequence[Cell]]], kind: str = "") -> str:
-    """A table that may be wider than the page and scrolls in a box of its own; ``kind`` is how it looks and sorts."""
-    edges = _edges(groups)
-    body = [
-        f"<tr>{_rich('th', head, False)}{''.join(_rich('td', c, e) for c, e in zip(values, edges, strict=True))}</tr>"
-        for head, values in rows
-    ]
-    box = "scroll wide" if kind == "sortable" and len(edges) > 8 else "scroll"
-    return (
-        f'<div class="{box}" role="region" tabindex="0" aria-label="{escape(label)}">'
-        f'<table class="{f"numbers sheet {kind}".strip()}" aria-label="{escape(label)}">{_heads(corner, groups)}'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
-    )
-
-
-def strips(head: tuple[str, str], rows: Iterable[tuple[str, str, Sequence[str]]]) -> str:
-    """A table of pictures: each row has a name, a line about it, and images (HTML) that wrap where it is narrow."""
-    body = [
-        f'<tr><th scope="row"><b>{escape(name)}</b>{escape(about)}</th>'
-        f'<td><div class="strips">{"".join(images_html)}</div></td></tr>'
-        for name, about, images_html in rows
-    ]
-    heads = "".join(_cell("th", name, False, "col") for name in head)
-    top = f"<colgroup><col><col></colgroup><thead><tr>{heads}</tr></thead>"
-    return f'<table class="clusters">{top}<tbody>{"".join(body)}</tbody></table>'
-
-
-def commands(lines: Iterable[str]) -> str:
-    """Commands to copy."""
-    return f"<pre><code>{escape(chr(10).join(lines))}</code></pre>"
-
-
-def items(lines: Iterable[str]) -> str:
-    """A list of remarks."""
-    return f'<ul class="soft">{"".join(f"<li>{escape(line)}</li>" for line in lines)}</ul>'
-
-
-def links(words: str, targets: Iterable[tuple[str, str]]) -> str:
-    """A line of links within the page, each a text and the name it leads to."""
-    made = ", ".join(f'<a href="#{escape(name)}">{escape(text)}</a>' for text, name in targets)
-    return f'<p class="soft">{escape(words)} {made}</p>'
-
-
-def fold(summary: str, body: Iterable[str], name: str = "") -> str:
-    """What is shown when it is asked for."""
-    return f"<details{_id(name)}><summary>{escape(summary)}</summary>{''.join(body)}</details>"
-
-
-def side_by_side(key_html: str, pieces_html: Iterable[str]) -> str:
-    """Plots, as many abreast as fit, under one legend."""
-    plots = "".join(f"<div>{piece}</div>" for piece in pieces_html)
-    return f'<div class="key">{key_html}</div><div class="abreast">{plots}</div>'
-
-
-def facts(pairs: Mapping[str, str]) -> str:
-    """Names and values."""
-    return f"<dl>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(v)}</dd>' for k, v in pairs.items())}</dl>"
-
-
-def _file(name: str) -> str:
-    return files("whorl.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _id(name: str) -> str:
-    return f' id="{escape(name)}"' if name else ""
-
-
-def _edges(groups: Groups) -> list[bool]:
-    """A line stands before the first column of each named group."""
+def edges(groups: Groups) -> list[bool]:
+    """Which columns have a line before them: the leftmost of each named group."""
     return [number == 0 and bool(name) for name, columns in groups for number in range(len(columns))]
 
 
-def _heads(corner: str, groups: Groups) -> str:
-    edges, names = _edges(groups), [column for _, columns in groups for column in columns]
-    above = "".join(_over(name, len(columns)) for name, columns in groups)
-    heads = "".join(_cell("th", name, edge, "col") for name, edge in zip(names, edges, strict=True))
-    top = f"<tr><td></td>{above}</tr>" if any(edges) else ""
-    return f"<thead>{top}<tr>{_cell('th', corner, False, 'col')}{heads}</tr></thead>"
+PAGES = Environment(
+    loader=PackageLoader("whorl.report"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+PAGES.filters["number"] = number
+PAGES.globals |= {"edges": edges, "count": count, "names": NAMES, "score_key": score_key}
 
 
-def _rich(tag: str, cell: Cell, edge: bool) -> str:
-    scope, kind = (' scope="row"' if tag == "th" else ""), (' class="edge"' if edge else "")
-    value = "" if cell.value is None else f' data-value="{cell.value!r}"'
-    text = f'<a href="#{escape(cell.link)}">{escape(cell.text)}</a>' if cell.link else escape(cell.text)
-    mark = f"<sup>{escape(cell.mark)}</sup>" if cell.mark else ""
-    below = "".join(f"<small>{escape(line)}</small>" for line in cell.below)
-    return f"<{tag}{_id(cell.name)}{scope}{kind}{value}>{text}{mark}{below}</{tag}>"
+@dataclass
+class Shown:
+    """The runs of a group, the scores they are shown with, and the numbers that use them."""
+
+    group: Group
+    scores: dict[str, None] = field(default_factory=dict)
+    uses: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Links to the numbers: words and anchor."""
+    bases: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Links to the runs that are subtracted."""
+
+    @cached_property
+    def runs(self) -> list[Done]:
+        """Ordered by seed."""
+        return list(self.group.runs.values())
+
+    def summary(self, mark: str) -> str:
+        """One line about the runs."""
+        config, values = self.runs[0].config, self.runs[0].values
+        words = [config.method.name, f"labels {config.labels}", config.data.name, f"step {config.stream.step}"]
+        words += [f"first {config.stream.first}"] if config.stream.first else []
+        words += [f"{key} {values[key]}" for key, usual in _USUAL.items() if values[key] != usual]
+        return ", ".join([*words, f"setting {mark}"] if mark else words) + f": {count(len(self.runs), 'seed')}"
+
+    @property
+    def version_lines(self) -> list[str]:
+        """A warning if different versions of whorl computed the runs."""
+        found = {v: [run.config.seed for run in self.runs if v in run.scores.versions] for v in versions(self.runs)}
+        words = "; ".join(f"{version} (seed {listed(seeds)})" for version, seeds in found.items())
+        return [f"Computed by different versions of whorl: {words}."] if len(found) > 1 else []
+
+    @property
+    def tasks(self) -> list[str]:
+        """Each task of the longest run, with the number of classes seen."""
+        longest = max((run.scores.steps for run in self.runs), key=len)
+        return [f"{number} ({step.classes})" for number, step in enumerate(longest, 1)]
+
+    @property
+    def configs(self) -> list[tuple[str, list[str]]]:
+        """The seeds and the TOML of each config; configs that differ only in the seed are shown once."""
+        found: dict[str, list[Done]] = {}
+        for run in self.runs:
+            found.setdefault(run.config.model_copy(update={"seed": 0}).hash, []).append(run)
+        return [
+            (listed(run.config.seed for run in same), write_toml(same[0].config).splitlines())
+            for same in found.values()
+        ]
 
 
-def _cell(tag: str, text: str, edge: bool, scope: str = "") -> str:
-    attributes = (f' scope="{scope}"' if scope else "") + (' class="edge"' if edge else "")
-    return f"<{tag}{attributes}>{escape(text)}</{tag}>"
+def render(report: Report) -> str:
+    """The page."""
+    page = PAGES.get_template("report.html")
+    functions = {"head_groups": _head_groups, "order_cells": order_cells, "drawn": _drawn, "summary": _summary}
+    unfinished = [(run, f"{count(len(run.scores.steps), 'task')} done") for run in report.store.unfinished]
+    return page.render(
+        report=report, behind=_behind(report), unfinished=unfinished, order_heads=ORDER_HEADS, **functions
+    )
 
 
-def _over(name: str, columns: int) -> str:
-    if not name:
-        return f'<td colspan="{columns}"></td>'
-    return f'<th scope="colgroup" class="edge" colspan="{columns}">{escape(name)}</th>'
+def _behind(report: Report) -> list[Shown]:
+    """Every group of runs that a table or figure uses, in the order of the page."""
+    found: dict[str, Shown] = {}
+
+    def use(group: Group, score: str, words: str, anchor: str) -> Shown:
+        shown = found.setdefault(group.name, Shown(group))
+        shown.scores[score_key(score, group.asked.get("labels", "pseudo"))] = None
+        shown.uses[words, anchor] = None
+        return shown
+
+    for table in report.tables:
+        for entry in table.entries.values():
+            place = f"{column_name(table.paper, entry.column)}, {METRICS[entry.metric]}"
+            words, score = f"Table {table.table.number}, {entry.row.name}, {place}", report.score(entry.column)
+            used = [use(group, score, words, table.anchor(entry)) for group in entry.groups]
+            if len(used) == 2:
+                used[0].bases["the runs with labels", used[1].group.name] = None
+    for plot in report.plots:
+        for trace in plot.traces.values():
+            for group in trace.groups:
+                use(group, trace.score, f"Figure {plot.figure.number}", plot.name)
+    return list(found.values())
+
+
+def _head_groups(found: FilledTable) -> Groups:
+    """Avg and Last under each column, or the step sizes under each data set."""
+    paper, metrics = found.paper, [METRICS[metric] for metric in found.table.metrics]
+    if len(metrics) > 1:
+        return [(column_name(paper, column), metrics) for column in found.table.columns]
+    groups: dict[str, list[object]] = {}
+    for column in (paper.columns[name] for name in found.table.columns):
+        groups.setdefault(f"{column.group}, {metrics[0]}", []).append(f"step {column.step}")
+    return list(groups.items())
+
+
+def _drawn(plot: Plot) -> tuple[Markup, list[Markup]]:
+    """The legend and the panels of a figure, as SVG that takes its colours from the page."""
+    panels = plot.panels
+    limits = plots.scale([line for panel in panels for line in panel.lines])
+    figures = [plots.panels([panel], *plot.labels, key=False, limits=limits) for panel in panels]
+    drawn = [Markup(plots.inline(plots.svg(f), f"{plot.name}-{n}")) for n, f in enumerate(figures)]
+    return Markup(plots.inline(plots.svg(plots.key(panels)), f"{plot.name}-key")), drawn
+
+
+def _summary(run: Done, key: str, metric: Metric) -> str:
+    """Avg or Last of a run, or why there is none."""
+    found = summarised(run.curve(key), metric)
+    return found if isinstance(found, str) else number(found)

@@ -1,4 +1,4 @@
-"""The report of a paper: every table and figure from whatever runs there are, in every setting they ran in."""
+"""The report of a paper: every table and figure, in every setting that has runs."""
 
 from __future__ import annotations
 
@@ -9,69 +9,77 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from whorl.errors import WhorlError
-from whorl.papers import Paper
-from whorl.papers.cells import Setting, cells
+from whorl.papers import Paper, manifest
+from whorl.papers.cells import Cell, Setting, cells
+from whorl.papers.filled import PAPER, Filled, fill
+from whorl.papers.stored import Done, Store, read
 from whorl.report import export, plots
-from whorl.report.done import Store, read
 from whorl.report.figures import Plot, plot
-from whorl.report.gather import Filled, fill
-from whorl.report.grid import Grid, grid
+from whorl.report.tables import FilledTable, filled_table
 from whorl.runs.files import write_bytes, write_text
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """All that a report shows."""
+    """Everything that a report shows."""
 
     paper: Paper
     runs: Path
     store: Store
     filled: Filled
-    grids: list[Grid]
+    tables: list[FilledTable]
     plots: list[Plot]
 
     @property
     def total(self) -> int:
-        """How many cells the paper has; Avg and Last of a table are one."""
+        """The number of cells of the paper; Avg and Last of a table are one cell."""
         return sum(1 for _ in cells(self.paper))
+
+    def score(self, column: str) -> str:
+        """The score that a column shows."""
+        return self.paper.columns[column].score
 
     def cells_in(self, setting: Setting) -> set[tuple[str, str, str]]:
         """The cells that have a number in a setting, by table or figure, row, and column."""
         tables = {
-            (grid.name, row, column)
-            for grid in self.grids
-            if grid.setting == setting
-            for (row, column, _), entry in grid.entries.items()
+            (f"table {found.table.number}", row, column)
+            for found in self.tables
+            if found.setting == setting
+            for (row, column, _), entry in found.entries.items()
             if entry.value.mean is not None
         }
         figures = {
-            (plot.name, f"{curve} {point.x if plot.figure.over else ''}", column)
-            for plot in self.plots
-            if plot.setting == setting
-            for (column, curve), trace in plot.traces.items()
+            (f"figure {found.figure.number}", f"{curve} {point.x if found.figure.over else ''}", column)
+            for found in self.plots
+            if found.setting == setting
+            for (column, curve), trace in found.traces.items()
             for point in trace.points
         }
-        return {(_without_mark(name), row, column) for name, row, column in tables | figures}
+        return tables | figures
+
+    def runs_in(self, setting: Setting) -> set[Done]:
+        """The runs behind the numbers of a setting."""
+        return {run for g in self.filled.groups.values() if g.setting == setting for run in g.runs.values()}
 
     @property
     def settings(self) -> list[Setting]:
-        """Those in which something was run."""
+        """The settings with at least one number."""
         return [setting for setting in self.filled.settings if self.cells_in(setting)]
 
     @property
     def count(self) -> int:
-        """How many cells have a number in any setting."""
+        """The number of cells that have a number in any setting."""
         return len(set[tuple[str, str, str]]().union(*(self.cells_in(setting) for setting in self.settings)))
 
     def records(self) -> dict[str, Any]:
-        """Everything as plain values, for ``--json``."""
+        """The document of ``--json``."""
         return {
             "paper": self.paper.name,
             "cells": self.total,
             "filled": self.count,
             "settings": {self.filled.mark(setting) or "paper": str(setting) for setting in self.settings},
-            "tables": [record for grid in self.grids for record in export.records(grid)],
-            "figures": [record for plot in self.plots for record in plot.records()],
+            "tables": [record for found in self.tables for record in export.records(found)],
+            "figures": [record for found in self.plots for record in found.records()],
             "unfinished": [run.name for run in self.store.unfinished],
             "other": [run.name for run, _ in self.filled.other],
             "left_out": self.store.left_out,
@@ -81,55 +89,54 @@ class Report:
 def gather(paper: Paper, runs: Path) -> Report:
     """Read the runs and put their numbers into the paper's tables and figures."""
     store = read(runs)
-    filled = fill(paper, store)
-    by_part: dict[Setting, dict[str, list[Any]]] = {setting: {} for setting in filled.settings}
-    for setting, parts in by_part.items():
+    try:
+        named = manifest.read(runs, paper.name)
+    except WhorlError as error:
+        store.left_out.append(str(error))
+        named = None
+    filled = fill(paper, store, named)
+    parts: dict[tuple[str, Setting], list[Cell]] = {}
+    for setting in filled.settings:
         for cell in cells(paper, setting.stand_in):
-            parts.setdefault(cell.part, []).append(cell)
+            parts.setdefault((cell.part, setting), []).append(cell)
 
     def shown(part: str) -> list[Setting]:
-        found = [setting for setting in filled.settings if filled.shows(by_part[setting][part], setting)]
-        return found or [Setting(None, "paper")]  # a table full of "not run"
+        return [s for s in filled.settings if filled.shows(parts[part, s], s)] or [PAPER]  # a table full of "not run"
 
-    grids = [grid(filled, table, s) for table in paper.tables for s in shown(f"table {table.number}")]
+    tables = [filled_table(filled, table, s) for table in paper.tables for s in shown(f"table {table.number}")]
     drawn = [plot(filled, figure, s) for figure in paper.figures for s in shown(f"figure {figure.number}")]
-    return Report(paper, runs, store, filled, grids, drawn)
+    return Report(paper, runs, store, filled, tables, drawn)
 
 
 def write(paper: Paper, runs: Path, out: Path) -> Report:
-    """Report on the runs in the folder ``runs`` as files in the folder ``out``; the page is ``report.html``."""
-    from whorl.report.paper_page import render
+    """Write the report of the runs in ``runs`` as files in ``out``; the page is ``report.html``."""
+    from whorl.report.page import render
 
     report = gather(paper, runs)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        TemporaryFile(dir=out).close()  # said before anything is written
+        TemporaryFile(dir=out).close()  # fails now rather than after some files are written
     except OSError as error:
-        raise WhorlError(f"cannot write to {out}: {error.strerror}; choose another --out") from None
+        raise WhorlError(f"cannot write to {out}: {error.strerror}; choose another `out`") from None
     for table in paper.tables:
-        grids = [grid for grid in report.grids if grid.table.number == table.number]
+        found = [each for each in report.tables if each.table is table]
         name = f"table-{table.number}"
-        write_text(out / f"{name}.md", "\n".join(map(export.markdown, grids)))
-        write_text(out / f"{name}.tex", "\n".join(map(export.latex, grids)))
-        write_text(out / f"{name}.csv", export.long_csv(grids))
+        write_text(out / f"{name}.md", "\n".join(map(export.markdown, found)))
+        write_text(out / f"{name}.tex", "\n".join(map(export.latex, found)))
+        write_text(out / f"{name}.csv", export.long_csv(found))
     write_text(out / "report.md", _markdown(report))
-    written = set[str]()
+    written = {f"{drawn.name}.{ending}" for drawn in report.plots if drawn.columns for ending in ("png", "svg")}
     for drawn in report.plots:
         if drawn.columns:
-            written |= _draw(drawn, out)
+            note = f"Figure {drawn.figure.number}, {drawn.setting}" if drawn.mark else ""
+            figure = plots.panels(drawn.panels, *drawn.labels, ground="white", note=note)
+            write_bytes(out / f"{drawn.name}.png", plots.png(figure))
+            write_text(out / f"{drawn.name}.svg", plots.svg(figure))
     write_text(out / "report.html", render(report))
-    for path in out.glob("figure-*.*"):  # of settings that have another letter now, or none
+    for path in out.glob("figure-*.*"):  # of an earlier report, whose settings had other letters
         if re.fullmatch(r"figure-\d+(-[a-z]+)?\.(png|svg)", path.name) and path.name not in written:
             path.unlink()
     return report
-
-
-def _draw(drawn: Plot, out: Path) -> set[str]:
-    note = f"Figure {drawn.figure.number}, {drawn.setting}" if drawn.mark else ""
-    figure = plots.panels(drawn.panels, *drawn.labels, ground="white", note=note)
-    write_bytes(out / f"{drawn.name}.png", plots.png(figure))
-    write_text(out / f"{drawn.name}.svg", plots.svg(figure))
-    return {f"{drawn.name}.png", f"{drawn.name}.svg"}
 
 
 def _markdown(report: Report) -> str:
@@ -137,14 +144,10 @@ def _markdown(report: Report) -> str:
     blocks = [f"# {paper.title}\n\n{paper.authors}, {paper.year}. {report.count} of {report.total} cells are filled.\n"]
     for table in paper.tables:
         blocks.append(f"## Table {table.number}\n")
-        blocks += [export.markdown(grid) for grid in report.grids if grid.table.number == table.number]
+        blocks += [export.markdown(found) for found in report.tables if found.table is table]
     blocks.append("## Figures\n")
     for found in report.plots:
-        where = f"setting {found.mark}: {export.plain(str(found.setting))}" if found.mark else "the paper's own setting"
         drawn = f"![{found.figure.title}]({found.name}.svg)\n\n{found.caption}" if found.columns else "not run"
-        blocks.append(f"### Figure {found.figure.number}. {found.figure.title} ({where})\n\n{drawn}\n")
+        title = f"Figure {found.figure.number}. {found.figure.title} ({export.plain(export.where(found))})"
+        blocks.append(f"### {title}\n\n{drawn}\n")
     return "\n".join(blocks)
-
-
-def _without_mark(name: str) -> str:
-    return "-".join(name.split("-")[:2])

@@ -20,24 +20,24 @@ FRAME = (213, 94, 0)  # Okabe and Ito's vermilion
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """One pseudo class: some of its images, and what the truth says about all of its members."""
+    """One pseudo class: a sample of its images, and the true class of most of its members."""
 
     label: int
     size: int
     majority: str
-    """The class that most of its members have. The learner never saw it."""
+    """The true class of most members. The learner never saw it."""
     share: float
-    """The share of its members that have it."""
+    """The fraction of members with that class."""
     images: Pixels
     """A sample of the members, [n, side, side, 3]."""
     strangers: Flags
-    """Which of the sample have another class."""
+    """Which images of the sample have another class."""
 
 
 def clusters(
     images: ImageSource, labels: IntArray, truth: IntArray, names: Sequence[str], sample: int
 ) -> list[Cluster]:
-    """The clusters that ``labels`` make of ``images``, by label. ``names`` holds the classes that ``truth`` counts."""
+    """The clusters of ``images`` under ``labels``, by label. ``truth`` holds indices into ``names``."""
     found = []
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
@@ -58,13 +58,13 @@ def clusters(
 
 
 def evenly(total: int, count: int) -> IntArray:
-    """``count`` positions spread evenly over 0..total-1, or all of them: a sample that nobody has chosen."""
+    """``count`` positions spread evenly over 0 to total-1, or all positions if there are fewer."""
     count = min(count, total)
     return np.arange(count, dtype=np.int64) * total // max(count, 1)
 
 
 def resized(images: Pixels, side: int) -> Pixels:
-    """Square images [n, s, s, 3] at about ``side``: small ones as larger pixels, large ones averaged down."""
+    """Square images [n, s, s, 3] at about ``side``: small ones enlarged by repeating pixels, large ones averaged."""
     if (scale := side // images.shape[1]) >= 1:
         return images.repeat(scale, axis=1).repeat(scale, axis=2)
     box = Image.Resampling.BOX
@@ -74,7 +74,7 @@ def resized(images: Pixels, side: int) -> Pixels:
 def compose(images: Pixels, framed: Flags, columns: int, gap: int) -> Pixels:
     """Square images [n, s, s, 3] in rows of ``columns``, as RGBA.
 
-    A transparent ``gap`` lies around every image; it is filled with :data:`FRAME` where ``framed``.
+    Every image has a margin of ``gap`` pixels: transparent, or of the colour :data:`FRAME` where ``framed``.
     """
     side = images.shape[1]
     cell = side + 2 * gap

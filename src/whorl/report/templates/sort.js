@@ -1,4 +1,4 @@
-// A click on a column's head sorts the table by it: lowest first, then highest first, then as the paper has it.
+// A click on a column's head sorts the table by it: lowest first, then highest first, then in the paper's order.
 const next = { none: "ascending", ascending: "descending", descending: "none" };
 
 function sorted(rows, column, way) {
@@ -11,7 +11,7 @@ function sorted(rows, column, way) {
   };
   return [...rows].sort((a, b) => {
     const [x, y] = [value(a), value(b)];
-    if (x === null || y === null) return (x === null) - (y === null); // what has no number comes last, always
+    if (x === null || y === null) return (x === null) - (y === null); // cells without a number always come last
     return sign * (column === 0 ? x.localeCompare(y) : x - y);
   });
 }
@@ -34,7 +34,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-// What a link leads to may be folded away.
+// The target of a link may be inside a closed <details>.
 function unfold(hash) {
   const target = document.getElementById(decodeURIComponent(hash.slice(1)));
   const fold = target && target.closest("details");

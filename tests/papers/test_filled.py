@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from madeup import HE, SMALL, asked, put
-from whorl.config import write_toml
-from whorl.papers.cells import Cell, Place, Setting, cells, config_of
-from whorl.report.done import Done, Store, read
-from whorl.report.gather import Filled, fill
+from whorl.config import ExperimentConfig, Tree, write_toml
+from whorl.errors import WhorlError
+from whorl.papers import manifest
+from whorl.papers.cells import Place, Setting, cells, config_of
+from whorl.papers.choose import Need
+from whorl.papers.filled import Filled, fill, letters
+from whorl.papers.jobs import Prepared
+from whorl.papers.stored import Done, Store, read
+from whorl.scores import RunScores, TaskScores
 
 PAPER = Setting(None, "paper")
 
 
 def filled(runs: Path) -> Filled:
-    return fill(HE, read(runs))
+    return fill(HE, read(runs), manifest.read(runs, "he2021"))
 
 
 def test_a_run_fills_its_cell_in_its_setting_and_no_other(tmp_path: Path) -> None:
@@ -57,32 +61,86 @@ def test_the_letters_go_to_the_settings_with_most_cells_first_and_stand_ins_last
     assert "".join(map(found.mark, found.settings)) == "abc"
 
 
-def test_a_method_that_has_no_epochs_stands_beside_those_whose_epochs_were_set(tmp_path: Path) -> None:
-    budget = {"train": {"epochs": 5}}
-    put(tmp_path, asked("wa", labels="given"), [0.9, 0.5], budget=budget)
-    put(tmp_path, asked("ilio", labels="given"), [0.9, 0.5], budget=budget)
-    found = filled(tmp_path)
-    five = Setting(None, "paper", (("train.epochs", "5"),))
-    assert set(found.settings) == {PAPER, five}
-    assert found.group(asked("ilio", labels="given"), five) is not None
-    assert found.group(asked("ilio", labels="given"), PAPER) is not None  # it is the paper's own as well
+BUDGET: Tree = {"train": {"epochs": 120}}  # 120 is what `ours` has anyway
+LONG = Setting(None, "paper", (("train.epochs", "120"),))
 
 
-def test_a_value_that_a_recipe_has_anyway_is_no_reason_to_stand_apart(tmp_path: Path) -> None:
-    budget = {"train": {"epochs": 120}}  # 120 is what `ours` has
-    put(tmp_path, asked("wa", labels="given"), [0.9, 0.5], recipe="fast", budget={"train": {"epochs": 12, "batch": 32}})
-    put(tmp_path, asked("wa", labels="pseudo"), [0.9, 0.5], budget=budget)
-    put(tmp_path, asked(), [0.9, 0.5], budget=budget)
+def reproduced(runs: Path, wanted: list[Tree], budget: Tree, seeds: tuple[int, ...] = (0,)) -> list[ExperimentConfig]:
+    """Runs of some cells of table 1 or 2 as `whorl reproduce` leaves them: stored, and named in the manifest."""
+    fills = []
+    for tree in wanted:
+        cell = next(cell for cell in cells(HE) if cell.asked == tree)
+        fills.append((Need(cell, cell.asked), config_of(HE, cell.asked, "paper", budget)))
+    made = [put(runs, tree, [0.9, 0.5], seed, budget=budget) for tree in wanted for seed in seeds]
+    manifest.add(runs, "he2021", manifest.entries(HE, None, "paper", budget, Prepared((), {}, seeds, tuple(fills))))
+    return made
+
+
+def test_runs_of_the_manifest_share_the_setting_of_their_command(tmp_path: Path) -> None:
+    """Neither `ours`, which has 120 epochs anyway, nor the online `ilio` differs from the paper by itself."""
+    wanted = [asked("wa", labels="given"), asked(), asked("ilio", labels="given")]
+    reproduced(tmp_path, wanted, BUDGET)
     found = filled(tmp_path)
-    long = Setting(None, "paper", (("train.epochs", "120"),))
-    assert found.group(asked(), long) is not None
+    assert found.settings == (PAPER, LONG)
+    for tree in wanted:
+        assert found.group(tree, LONG) is not None
+    assert found.group(asked("wa", labels="given"), PAPER) is None
+    assert found.group(asked(), PAPER) is not None  # it is a run of the paper's own setting as well
+    assert found.group(asked(memory={"quota": 20, "select": "herding"}), LONG) is not None
+
+
+def test_without_a_manifest_each_run_is_placed_by_its_own_config(tmp_path: Path) -> None:
+    reproduced(tmp_path, [asked("wa", labels="given"), asked(), asked("ilio", labels="given")], BUDGET)
+    manifest.path_of(tmp_path, "he2021").unlink()
+    found = filled(tmp_path)
+    assert found.settings == (PAPER, LONG)
+    assert found.group(asked("wa", labels="given"), LONG) is not None
+    assert found.group(asked(), LONG) is None
+    assert found.group(asked("ilio", labels="given"), LONG) is None
+
+
+def test_later_commands_are_merged_into_the_manifest(tmp_path: Path) -> None:
+    (old,) = reproduced(tmp_path, [asked()], SMALL)
+    reproduced(tmp_path, [asked("wa", labels="given")], BUDGET)
+    (new,) = reproduced(tmp_path, [asked()], SMALL, seeds=(1,))
+    stored = manifest.read(tmp_path, "he2021")
+    assert [entry.budget["stream.tasks"] for entry in stored.entries if "stream.tasks" in entry.budget] == ["3"]
+    ours = next(cell for entry in stored.entries for cell in entry.cells if cell.name == "Ours")
+    assert ours.runs == {0: old.title, 1: new.title}
+    assert len(stored.entries) == 2
+
+
+def test_a_manifest_names_only_what_is_there(tmp_path: Path) -> None:
+    made = reproduced(tmp_path, [asked(), asked("wa", labels="given")], BUDGET)
+    (tmp_path / made[1].title / "scores.json").unlink()  # not finished
+    text = manifest.path_of(tmp_path, "he2021").read_text()
+    manifest.path_of(tmp_path, "he2021").write_text(text.replace('"Ours"', '"Theirs"'))  # a row the paper has not
+    found = filled(tmp_path)
+    assert found.settings == (PAPER,)
     assert found.group(asked(), PAPER) is not None
-    assert found.group(asked("wa", labels="pseudo"), PAPER) is None
-    assert not found.shows(cells_of("table 2"), long)  # nothing in it that the paper's own does not show
 
 
-def cells_of(part: str) -> list[Cell]:
-    return [cell for cell in cells(HE) if cell.part == part]
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2, "paper": "he2021"}', '{"format": 1, "entries": [1]}'])
+def test_a_damaged_manifest_is_one_line_and_replaced_by_the_next_command(text: str, tmp_path: Path) -> None:
+    path = manifest.path_of(tmp_path, "he2021")
+    path.write_text(text)
+    with pytest.raises(WhorlError, match=r"reproduce-he2021.json cannot be read \(.*\); its runs") as error:
+        manifest.read(tmp_path, "he2021")
+    assert "\n" not in str(error.value)
+    reproduced(tmp_path, [asked()], SMALL)
+    assert len(manifest.read(tmp_path, "he2021").entries) == 1
+
+
+def test_a_memory_for_all_classes_does_not_reach_cells_about_the_quota(tmp_path: Path) -> None:
+    quota = asked(memory={"policy": "per-class", "select": "herding", "quota": 20})
+    reproduced(tmp_path, [asked(), quota], {"memory": {"policy": "total", "quota": 2000}})
+    total = Setting(None, "paper", (("memory.policy", "total"), ("memory.quota", "2000")))
+    found = filled(tmp_path)
+    (shared,), (own,) = (list(group.runs.values()) for group in found.groups.values() if group.runs)
+    assert found.settings == (PAPER, total)
+    assert {run.config.memory.policy for run in (shared, own)} == {"total", "per-class"}
+    assert found.group(quota, total) is None
+    assert found.group(quota, PAPER) is not None
 
 
 def test_a_second_run_with_the_same_seed_is_listed_not_averaged(tmp_path: Path) -> None:
@@ -104,7 +162,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path: Path) -> Non
     bare = put(tmp_path, asked(), [], seed=2)
     for name, text in {
         "damaged": '{"format": 1, "fini',
-        "newer": '{"format": 2, "finished": true, "steps": []}',
+        "newer": '{"format": 3, "finished": true, "steps": []}',
         "older": '{"format": 0, "finished": true, "steps": []}',
         "odd": '{"format": 1, "finished": true, "steps": [1, 2]}',
     }.items():
@@ -121,7 +179,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path: Path) -> Non
     assert [run.name for run in store.finished] == [good.title]
     assert sorted(run.name for run in store.unfinished) == sorted([begun.title, bare.title])
     words = {
-        "damaged": "cannot read", "newer": "newer whorl", "older": "not a file of scores", "odd": "not records",
+        "damaged": "not a valid file", "newer": "newer whorl", "older": "not a valid file", "odd": "not a valid file",
         "keys": "unknown config key", "foreign": "no config.toml", "half": "not valid TOML",
     }  # fmt: skip
     assert len(store.left_out) == len(words)
@@ -142,7 +200,7 @@ def test_a_run_is_compared_with_few_cells_however_many_there_are(monkeypatch: py
     for seed in range(5):
         for cell in cells(HE):
             config = config_of(HE, cell.asked, "fast", {}, seed)
-            runs.append(Done(Path(config.title), config, [{"acc": 0.5}]))
+            runs.append(Done(Path(config.title), config, RunScores(steps=(TaskScores(task=1, classes=2, acc=0.5),))))
     found = fill(HE, Store(runs, [], []))
     assert len(runs) > 1000
     assert calls[0] < 20 * len(runs)
@@ -158,12 +216,17 @@ def test_runs_from_other_images_are_not_averaged_with_the_rest(tmp_path: Path) -
     assert group is not None
     assert list(group.runs) == [1, 2]
     ((run, why),) = found.other
-    assert (run.config.seed, why) == (0, "was made from other images than most runs of its setting")
+    assert (run.config.seed, why) == (0, "made from other images than most runs of its setting")
 
 
 def test_scores_of_a_run_are_those_stored(tmp_path: Path) -> None:
     config = put(tmp_path, asked(), [0.9, 0.5])
     (done,) = read(tmp_path).finished
     assert done.config == config
-    assert done.steps == json.loads((tmp_path / config.title / "scores.json").read_text())["steps"]
+    assert done.curve("acc") == [0.9, 0.5]
+    assert [step.classes for step in done.scores.steps] == [10, 20]
     assert done.values["stream.step"] == "10"
+
+
+def test_letters_of_settings() -> None:
+    assert [letters(n) for n in (0, 25, 26, 27, 52, 701, 702)] == ["a", "z", "aa", "ab", "ba", "zz", "aaa"]

@@ -1,8 +1,7 @@
-"""The worker processes of a grid, seen from the process that gives the orders."""
+"""The worker processes of a grid, as the process that gives the orders sees them."""
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import signal
@@ -15,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
-from whorl.reporter import Record
+from whorl.grid.messages import Ended, Event, Order, Setup, parse_event
 
-LAST_WORDS = 5
-"""Lines of a worker's stderr that are kept, for telling why it ended."""
+LAST_LINES = 5
+"""Lines of a worker's stderr that are kept, to explain why it ended."""
 
 
 @dataclass(eq=False)
@@ -27,33 +26,33 @@ class Worker:
 
     process: subprocess.Popen[str]
     ready: bool = False
-    """Whether it has said that it takes orders."""
-    said: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS))
+    """Whether it has reported that it accepts orders."""
+    stderr: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
 
-    def send(self, order: Record) -> None:
-        """Give an order. A worker that is no more says so by its ``ended`` event."""
+    def send(self, message: Setup | Order) -> None:
+        """Write a message to the worker. If the process is gone, its ``Ended`` event reports that."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.write(message.line())
             self.process.stdin.flush()
 
     @property
     def alive(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """End the process and those that it started to read images, which would keep its pipes open."""
+        """Kill the process and the processes it started to read images, which would keep its pipes open."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
 class Pool:
-    """Starts workers, collects what they say, and leaves none behind."""
+    """Starts workers, collects their events, and kills them all at the end."""
 
-    def __init__(self, setup: Record) -> None:
+    def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._events: queue.Queue[tuple[Worker, Record]] = queue.Queue()
+        self._events: queue.Queue[tuple[Worker, Event]] = queue.Queue()
         self._listeners: list[threading.Thread] = []
         self.workers: list[Worker] = []
 
@@ -66,14 +65,14 @@ class Pool:
         for listener in self._listeners:
             listener.join()
         for worker in self.workers:
-            with suppress(BrokenPipeError):  # an order that it did not live to read
+            with suppress(BrokenPipeError):  # an order that the worker did not read before it ended
                 worker.process.communicate()
 
     def start(self) -> Worker:
-        """One more worker."""
-        # A session of its own, so that Ctrl-C reaches the process that gives the orders and no other.
+        """Start another worker."""
+        # In a new session, so that Ctrl-C reaches only the process that gives the orders.
         process = subprocess.Popen(
-            [sys.executable, "-m", "whorl.runs.worker"],
+            [sys.executable, "-m", "whorl.grid.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -86,31 +85,31 @@ class Pool:
         self.workers.append(worker)
         assert process.stdout is not None
         assert process.stderr is not None
-        last_words = threading.Thread(target=worker.said.extend, args=(_stripped(process.stderr),), daemon=True)
-        last_words.start()
+        stderr = threading.Thread(target=worker.stderr.extend, args=(_stripped(process.stderr),), daemon=True)
+        stderr.start()
         threading.Thread(target=_reap, args=(worker,), daemon=True).start()
-        listener = threading.Thread(target=self._listen, args=(worker, process.stdout, last_words), daemon=True)
+        listener = threading.Thread(target=self._listen, args=(worker, process.stdout, stderr), daemon=True)
         listener.start()
         self._listeners.append(listener)
         worker.send(self._setup)
         return worker
 
-    def next_event(self, timeout: float) -> tuple[Worker, Record] | None:
-        """What a worker has said, or None if none has for so many seconds. The last of each is ``ended``."""
+    def next_event(self, timeout: float) -> tuple[Worker, Event] | None:
+        """The next event of any worker, or None after ``timeout`` seconds. The last event of a worker is ``Ended``."""
         try:
             return self._events.get(timeout=timeout)
         except queue.Empty:
             return None
 
-    def _listen(self, worker: Worker, lines: IO[str], last_words: threading.Thread) -> None:
+    def _listen(self, worker: Worker, lines: IO[str], stderr: threading.Thread) -> None:
         for line in lines:
-            with suppress(ValueError):  # the last line of one that was killed while it wrote
-                self._events.put((worker, json.loads(line)))
+            with suppress(ValueError):  # the last line of a process that was killed while it wrote
+                self._events.put((worker, parse_event(line)))
         code = worker.process.wait()
-        last_words.join()
-        why = f"signal {-code}" if code < 0 else f"exit code {code}"
-        told = f": {worker.said[-1]}" if worker.said else ""
-        self._events.put((worker, {"event": "ended", "reason": f"its process ended unexpectedly ({why}){told}"}))
+        stderr.join()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        last = f": {worker.stderr[-1]}" if worker.stderr else ""
+        self._events.put((worker, Ended(reason=f"its process ended unexpectedly ({how}){last}")))
 
 
 def _reap(worker: Worker) -> None:

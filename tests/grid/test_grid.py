@@ -1,4 +1,4 @@
-"""A grid: what there is to do, who goes next, and that nothing is done twice or stops the rest."""
+"""A grid: the plan, the order of the jobs, and that nothing is computed twice or stops the rest."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from PIL import Image
 
 import checks
 from terminal import Watch, python_path
-from whorl.config import Config, DataConfig
+from whorl.config import DataConfig, ExperimentConfig
 from whorl.data.configured import load_configured
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.experiment import run, workload
-from whorl.runs.grid import Job, Plan, State, _Desk, execute, plan
-from whorl.runs.pool import Pool, Worker
-from whorl.runs.store import Run
+from whorl.grid import messages
+from whorl.grid.messages import Outcome, Setup, parse_event
+from whorl.grid.pool import Pool, Worker
+from whorl.grid.queue import Job, Plan, Queue, State, execute, plan
+from whorl.runs.run import Run
 from whorl.runtime import Runtime
 
-SETUP: dict[str, Any] = {"threads": 1, "runtime": vars(Runtime(workers=0)), "data_dirs": {}}
+
+def setup(out: Path, workers: int = 0, **data_dirs: str) -> Setup:
+    return Setup(out=str(out), threads=1, runtime=Runtime(workers=workers), data_dirs=data_dirs)
 
 
 @pytest.fixture(scope="module")
@@ -48,20 +52,37 @@ class Quiet:
 
     def update(self, state: State) -> None: ...
 
-    def ended(self, state: State, job: Job, outcome: dict[str, Any]) -> None:
-        self.over.append((job.name, outcome["event"]))
+    def ended(self, state: State, job: Job, outcome: Outcome) -> None:
+        self.over.append((job.name, outcome.kind))
 
     def note(self, job: Job | None, line: str) -> None:
         self.notes.append(line)
 
 
+def test_messages_keep_their_values(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    order = messages.Order(config=job(images).config, data=job(images).data, task1="there")
+    assert messages.Order.model_validate_json(order.line()) == order
+    sent = setup(tmp_path, 3, cifar100="data")
+    assert Setup.model_validate_json(sent.line()) == sent
+    for event in (
+        messages.Ready(), messages.Note(text="a\nb"), messages.Begin(tasks=3, images=9, done=1), messages.Busy(),
+        messages.Progress(images=4), messages.Scored(task=1, images=5), messages.Done(last=0.5),
+        messages.Failed(reason="why"),
+    ):  # fmt: skip
+        assert event.line().count("\n") == 1
+        assert parse_event(event.line()) == event
+    for bad in ("", "{", "{}", '{"kind": "party"}', '{"kind": "progress"}', '{"kind": "ready", "more": 1}'):
+        with pytest.raises(ValueError):
+            parse_event(bad)
+
+
 def test_a_plan_counts_what_is_there_and_what_is_shared(images: tuple[Any, Dataset], tmp_path: Path) -> None:
     jobs = [
         job(images),  # finished
-        job(images, labels="given"),  # takes over from the finished one
+        job(images, labels="given"),  # reuses task 1 of the finished one
         job(images, seed=1),  # one task done
-        job(images, seed=2),  # trains a first task
-        job(images, seed=2, memory__select="random"),  # takes it over
+        job(images, seed=2),  # trains task 1
+        job(images, seed=2, memory__select="random"),  # reuses it
         job(images, seed=2),  # the same again
         job(images, method__name="lwf", seed=2),  # trains another one
     ]
@@ -72,11 +93,11 @@ def test_a_plan_counts_what_is_there_and_what_is_shared(images: tuple[Any, Datas
     assert len(found.jobs) == 6
     assert [one.title for one in found.finished] == [jobs[0].title]
     assert [one.title for one in found.begun] == [jobs[2].title]
-    assert [one.title for one in found.training] == [jobs[3].title, jobs[6].title]
-    assert [one.title for one in found.taking_over] == [jobs[1].title, jobs[4].title]
+    assert [one.title for one in found.training_task1] == [jobs[3].title, jobs[6].title]
+    assert [one.title for one in found.reusing_task1] == [jobs[1].title, jobs[4].title]
     assert jobs[0].passes == (80, 96, 112)  # 2 epochs of 40 images and 4 exemplars of each class so far
     assert found.saved == 2 * 80
-    left = {one.title: sum(one.passes[behind:]) for one, behind in found.left()}
+    left = {one.title: sum(one.passes[behind:]) for one, behind in found.remaining()}
     assert [left[one.title] for one in (*jobs[1:5], jobs[6])] == [208, 208, 288, 208, 240]
 
 
@@ -96,50 +117,54 @@ def workers(*names: str) -> list[Worker]:
     return [cast(Worker, Nobody(name)) for name in names]
 
 
-def desk(planned: Plan, out: Path) -> tuple[_Desk, State]:
+def queue_of(planned: Plan, out: Path) -> tuple[Queue, State]:
     state = State(planned.open)
-    return _Desk(planned, out, state), state
+    return Queue(planned, out, state), state
 
 
-def test_who_shares_a_first_task_waits_until_it_is_there(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+def test_jobs_that_share_task_1_wait_until_it_is_stored(images: tuple[Any, Dataset], tmp_path: Path) -> None:
     one, two, other = job(images), job(images, labels="given"), job(images, seed=1)
-    counter, state = desk(plan([one, two, other], tmp_path), tmp_path)
+    queue, state = queue_of(plan([one, two, other], tmp_path), tmp_path)
     a, b, c = workers("a", "b", "c")
-    order = counter.next_for(a)
+    order = queue.next_for(a)
     assert order is not None
-    assert (order["config"]["labels"], order["first"]) == ("pseudo", None)
-    order = counter.next_for(b)  # the second shares what is being trained, so the third goes first
+    assert (order.config.labels, order.task1) == ("pseudo", None)
+    order = queue.next_for(b)  # the second shares what is being trained, so the third is next
     assert order is not None
-    assert order["config"]["seed"] == 1
-    assert counter.next_for(c) is None
-    counter.moved(a, {"event": "begin", "tasks": 3, "images": 288, "done": 0})
-    counter.moved(a, {"event": "scored", "task": 1, "acc": 0.5, "images": 80})
-    order = counter.next_for(c)
+    assert order.config.seed == 1
+    assert queue.next_for(c) is None
+    queue.update(a, messages.Begin(tasks=3, images=288, done=0))
+    queue.update(a, messages.Scored(task=1, images=80))
+    order = queue.next_for(c)
     assert order is not None
-    assert order["config"]["labels"] == "given"
-    assert order["first"] == str(Run.at(tmp_path, one.config).path)
+    assert order.config.labels == "given"
+    assert order.task1 == str(Run.at(tmp_path, one.config).path)
     assert state.waiting == []
 
 
-def test_where_the_first_task_fails_the_next_one_trains_it(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+def test_where_the_process_training_task_1_ends_the_next_job_trains_it(
+    images: tuple[Any, Dataset], tmp_path: Path
+) -> None:
     one, two = job(images), job(images, labels="given")
-    counter, state = desk(plan([one, two], tmp_path), tmp_path)
+    queue, state = queue_of(plan([one, two], tmp_path), tmp_path)
     a, b = workers("a", "b")
-    counter.next_for(a)
-    assert counter.next_for(b) is None
-    assert counter.close(a, {"event": "ended", "reason": "gone"}) == [one]
+    queue.next_for(a)
+    assert queue.next_for(b) is None
+    assert queue.close(a, messages.Ended(reason="gone")) == [one]
     assert state.failed == {one.title: (one, "gone")}
-    order = counter.next_for(b)
+    order = queue.next_for(b)
     assert order is not None
-    assert order["first"] is None
+    assert order.task1 is None
 
 
-def test_a_first_task_that_fails_is_not_tried_by_everybody(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+def test_a_task_1_that_fails_is_not_tried_again_by_the_jobs_that_share_it(
+    images: tuple[Any, Dataset], tmp_path: Path
+) -> None:
     one, two, other = job(images), job(images, labels="given"), job(images, seed=1)
-    counter, state = desk(plan([one, two, other], tmp_path), tmp_path)
+    queue, state = queue_of(plan([one, two, other], tmp_path), tmp_path)
     (a,) = workers("a")
-    counter.next_for(a)
-    assert counter.close(a, {"event": "failed", "reason": "diverged"}) == [one, two]
+    queue.next_for(a)
+    assert queue.close(a, messages.Failed(reason="diverged")) == [one, two]
     assert state.waiting == [other]
     assert state.failed == {one.title: (one, "diverged"), two.title: (two, "diverged")}
 
@@ -150,12 +175,12 @@ def test_a_run_that_another_process_holds_is_waited_for(images: tuple[Any, Datas
     theirs.lock()
 
     class Releaser(Quiet):
-        def ended(self, state: State, job: Job, outcome: dict[str, Any]) -> None:
+        def ended(self, state: State, job: Job, outcome: Outcome) -> None:
             super().ended(state, job, outcome)
             theirs.release()  # once the other one is done
 
     view = Releaser()
-    state = execute(plan([held, free], tmp_path), tmp_path, SETUP, 1, view)
+    state = execute(plan([held, free], tmp_path), setup(tmp_path), 1, view)
     assert view.over == [(free.name, "done"), (held.name, "done")]
     assert state.failed == {}
 
@@ -168,10 +193,10 @@ def test_runs_of_methods_that_are_gone_do_no_harm(images: tuple[Any, Dataset], t
     text = (gone / "config.toml").read_text()
     (gone / "config.toml").write_text(text.replace('name = "ours"', 'name = "gone"').replace("temperature = 2.0", ""))
     found = plan([one, job(images, labels="given")], tmp_path)
-    assert (len(found.finished), len(found.taking_over)) == (1, 1)
+    assert (len(found.finished), len(found.reusing_task1)) == (1, 1)
     (done.path / "task-01.safetensors").write_bytes(b"no tensors")
     found = plan([one, job(images, labels="given")], tmp_path)
-    assert (len(found.training), len(found.taking_over)) == (1, 0)  # what cannot be read cannot be taken over
+    assert (len(found.training_task1), len(found.reusing_task1)) == (1, 0)  # a damaged task 1 cannot be reused
 
 
 def test_a_grid_reads_photos_on_demand(tmp_path: Path) -> None:
@@ -190,11 +215,9 @@ def test_a_grid_reads_photos_on_demand(tmp_path: Path) -> None:
     identified, data = load_configured(wanted, tmp_path / "photos", False, 0, lambda line: None)
     assert not data.train.resident
     config = checks.small_config(net__arch="tiny").model_copy(update={"data": identified})
-    setup = {
-        **SETUP, "runtime": vars(Runtime(workers=2)), "data_dirs": {"imagenet100": str(tmp_path / "photos")},
-    }  # fmt: skip
+    photos = setup(tmp_path / "runs", workers=2, imagenet100=str(tmp_path / "photos"))
     made = Job("photos", config, workload(config, data), wanted)
-    state = execute(plan([made], tmp_path / "runs"), tmp_path / "runs", setup, 1, Quiet())
+    state = execute(plan([made], tmp_path / "runs"), photos, 1, Quiet())
     assert state.failed == {}
     assert [one.title for one in state.finished] == [made.title]
 
@@ -208,20 +231,20 @@ def test_a_grid_runs_everything_once_and_failures_stop_nobody(images: tuple[Any,
         job(images, cluster__name="agglomerative"),
     ]
     view = Quiet()
-    state = execute(plan(jobs, tmp_path), tmp_path, SETUP, 2, view)
+    state = execute(plan(jobs, tmp_path), setup(tmp_path), 2, view)
     assert {one.name for one in state.finished} == {jobs[k].name for k in (0, 2, 3, 4)}
     ((failed, reason),) = state.failed.values()
     assert failed.name == jobs[1].name
     assert "training diverged" in reason
     assert sorted(how for _, how in view.over) == ["done"] * 4 + ["failed"]
     trained = [r["task"] for one in (jobs[0], *jobs[2:]) for r in _log(tmp_path, one.config)]
-    assert trained.count(1) == 2  # both epochs of one first task, for four runs
+    assert trained.count(1) == 2  # both epochs of one task 1, for four runs
     for one in jobs[2:]:
         alone = run(one.config, images[1], tmp_path / "alone")
         assert checks.same(checks.stored(alone.path), checks.stored(tmp_path / one.title))
 
     times = _times(tmp_path)
-    again = execute(plan(jobs, tmp_path), tmp_path, SETUP, 2, Quiet())
+    again = execute(plan(jobs, tmp_path), setup(tmp_path), 2, Quiet())
     assert again.finished == []
     assert [one.name for one, _ in again.failed.values()] == [failed.name]
     assert {path: when for path, when in _times(tmp_path).items() if failed.title not in path} == {
@@ -254,7 +277,7 @@ def test_a_worker_that_is_killed_costs_its_run_only(
                 halting.open()
 
     jobs = [job(images, seed=seed) for seed in (0, 1)]
-    state = execute(plan(jobs, tmp_path), tmp_path, SETUP, 1, Killer())
+    state = execute(plan(jobs, tmp_path), setup(tmp_path), 1, Killer())
     assert [one.name for one in state.finished] == [jobs[1].name]
     assert "ended unexpectedly (signal 9)" in state.failed[jobs[0].title][1]
 
@@ -265,7 +288,7 @@ def test_a_worker_that_is_killed_while_it_waits_is_replaced(
     pools = list[Pool]()
 
     class Watched(Pool):
-        def __init__(self, setup: dict[str, Any]) -> None:
+        def __init__(self, setup: Setup) -> None:
             super().__init__(setup)
             pools.append(self)
 
@@ -282,10 +305,10 @@ def test_a_worker_that_is_killed_while_it_waits_is_replaced(
             if len(pools[0].workers) == 3:
                 halting.open()
 
-    monkeypatch.setattr("whorl.runs.grid.Pool", Watched)
+    monkeypatch.setattr("whorl.grid.queue.Pool", Watched)
     jobs = [job(images), job(images, labels="given")]
     view = Killer()
-    state = execute(plan(jobs, tmp_path), tmp_path, SETUP, 2, view)
+    state = execute(plan(jobs, tmp_path), setup(tmp_path), 2, view)
     assert view.killed
     assert (len(state.finished), state.failed) == (2, {})
     assert len(pools[0].workers) == 3
@@ -297,22 +320,22 @@ def test_workers_that_cannot_start_are_said_to(
     monkeypatch.setenv("PYTHONPATH", python_path(tmp_path))
     (tmp_path / "torch.py").write_text("raise ImportError('a broken torch')")
     with pytest.raises(WhorlError, match=r"a worker of the grid cannot start: .*ImportError: a broken torch"):
-        execute(plan([job(images)], tmp_path / "runs"), tmp_path / "runs", SETUP, 1, Quiet())
+        execute(plan([job(images)], tmp_path / "runs"), setup(tmp_path / "runs"), 1, Quiet())
 
 
-def test_a_first_task_that_cannot_be_read_is_trained_anew(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+def test_a_task_1_that_cannot_be_read_is_trained_again(images: tuple[Any, Dataset], tmp_path: Path) -> None:
     giver, taker = job(images, labels="given"), job(images)
     run(giver.config, images[1], tmp_path)
     planned, view = plan([taker], tmp_path), Quiet()
-    assert planned.taking_over == [taker]
+    assert planned.reusing_task1 == [taker]
     (tmp_path / giver.title / "task-01.safetensors").write_bytes(b"no tensors")
-    state = execute(planned, tmp_path, SETUP, 1, view)
+    state = execute(planned, setup(tmp_path), 1, view)
     assert [one.title for one in state.finished] == [taker.title]
     assert [r["task"] for r in _log(tmp_path, taker.config)].count(1) == 2
-    assert any("is trained anew" in note for note in view.notes)
+    assert any("is trained again" in note for note in view.notes)
 
 
-def _log(out: Path, config: Config) -> list[dict[str, Any]]:
+def _log(out: Path, config: ExperimentConfig) -> list[dict[str, Any]]:
     return Run.at(out, config).log()
 
 
@@ -320,7 +343,7 @@ def _times(out: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in out.glob("*/*.safetensors")}
 
 
-def test_a_bug_in_one_run_leaves_its_story_in_the_folder(
+def test_a_bug_in_one_run_leaves_its_traceback_in_the_folder(
     images: tuple[Any, Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A plug-in that raises anything at all, in the worker's own process."""
@@ -336,7 +359,7 @@ def test_a_bug_in_one_run_leaves_its_story_in_the_folder(
     monkeypatch.setenv("PYTHONPATH", python_path(package))
     monkeypatch.syspath_prepend(str(package))
     bad, good = job(images, cluster__name="broken"), job(images, labels="given")
-    state = execute(plan([bad, good], tmp_path / "runs"), tmp_path / "runs", SETUP, 1, Quiet())
+    state = execute(plan([bad, good], tmp_path / "runs"), setup(tmp_path / "runs"), 1, Quiet())
     assert [one.title for one in state.finished] == [good.title]
     ((_, reason),) = state.failed.values()
     assert reason.startswith("ZeroDivisionError: on purpose (a bug; ")
