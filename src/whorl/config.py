@@ -283,6 +283,3 @@ def _explain(error: ValidationError, section: type[BaseModel], within: str) -> W
         return WhorlError(f"config {name}: {first['ctx']['error']}")
     message = first["msg"][0].lower() + first["msg"][1:]
     return WhorlError(f"config {name}: {message}" + ("" if first["type"] == "missing" else f", not {first['input']!r}"))
-
-
-ExperimentConfig = Config

@@ -132,7 +132,14 @@ class Learner:
         """Everything needed to continue later."""
         initial = self._initial_weights if self.config.pseudo.features == "first" else {}
         return State(
-            weights(self.model), initial, self.memory.state(), self.means, self.sizes, self.names, self.inputs, self.past
+            weights(self.model),
+            initial,
+            self.memory.state(),
+            self.means,
+            self.sizes,
+            self.names,
+            self.inputs,
+            self.past,
         )
 
     def restore(self, state: State) -> None:

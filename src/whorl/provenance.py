@@ -41,7 +41,9 @@ def commit() -> str | None:
     source = Path(__file__).resolve().parent
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(source), *words], capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(
+            ["git", "-C", str(source), *words], capture_output=True, text=True, timeout=10, check=True
+        )
         return done.stdout.strip()
 
     try:

@@ -46,7 +46,9 @@ _TRAITS: dict[str, Traits] = {
     # A network that has seen two digits sees little in others; one that has seen six clusters new ones well. In natural
     # order the last pair would be 8 and 9, which it often confuses; order A mixes the digits.
     "digits": Traits(
-        8, classes=10, usual={"recipe": "demo", "stream": {"step": 2, "first": 6, "order": "A"}, "net": {"arch": "tiny"}}
+        8,
+        classes=10,
+        usual={"recipe": "demo", "stream": {"step": 2, "first": 6, "order": "A"}, "net": {"arch": "tiny"}},
     ),
     "synthetic": Traits(16, usual={"recipe": "demo", "stream": {"step": 2}, "net": {"arch": "tiny"}}),
     "cifar100": Traits(32, classes=100, usual={"stream": {"step": 10, "order": "A"}}),
@@ -66,9 +68,7 @@ def resolve(asked: Tree) -> ExperimentConfig:
     traits = _TRAITS.get(name, Traits())
     size = int(data.get("resize") or traits.size)
     photos = traits.photos or size >= PHOTO_SIZE
-    setting = Setting(
-        "", size, photos, traits.vectors, data.get("classes") or traits.classes, asked.get("method", {})
-    )
+    setting = Setting("", size, photos, traits.vectors, data.get("classes") or traits.classes, asked.get("method", {}))
     usual = merge({"data": {"name": name}}, traits.usual or {})
     if "step" in asked.get("stream", {}) or "classes" in data:
         usual.get("stream", {}).pop("first", None)  # suits the usual step and number of classes only

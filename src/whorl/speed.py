@@ -13,10 +13,10 @@ from whorl.data.inputs import Inputs
 from whorl.data.source import Samples, in_memory
 from whorl.fit import Purpose, fit
 from whorl.methods.base import Phase
-from whorl.nets.backbone import FOR_VECTORS, build
-from whorl.nets.heads import HEADS
 from whorl.methods.losses import classify
+from whorl.nets.backbone import FOR_VECTORS, build
 from whorl.nets.extract import extract
+from whorl.nets.heads import HEADS
 from whorl.nets.model import Model
 from whorl.reporter import Silent
 from whorl.runtime import Runtime

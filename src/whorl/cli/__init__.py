@@ -1,4 +1,4 @@
-"""The command line: one file a command. Heavy imports happen inside commands, so that ``--help`` is quick."""
+"""The command line: one file per command. Heavy imports happen inside commands, so that ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from whorl import __version__
 from whorl.cli import data, doctor, runs
 from whorl.cli.compare import compare
 from whorl.cli.demo import demo
+from whorl.cli.flags import RunFlags
 from whorl.cli.methods import methods
 from whorl.cli.report import report
 from whorl.cli.reproduce import reproduce
@@ -28,7 +29,7 @@ app = typer.Typer(
 )
 
 USAGE: Any = typer.BadParameter.__base__
-"""What typer raises for a wrong command line; newer versions carry their own copy of click, so it is asked for it."""
+"""The exception that typer raises for a wrong command line; newer versions bring their own copy of click."""
 
 
 def _version(asked: bool) -> None:
@@ -57,14 +58,14 @@ app.command()(reproduce)
 
 
 def main() -> None:
-    """The entry point: what a user can mend ends in one line and exit code 2."""
-    warnings.formatwarning = lambda message, *_: f"whorl: {message}\n"
+    """The entry point. An error that the user can fix is printed as one line, with exit code 2."""
+    warnings.formatwarning = lambda message, *_: f"whorl: {RunFlags.translate(str(message))}\n"
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         sys.exit(app(standalone_mode=False))
     except WhorlError as error:
-        print(f"whorl: {error}", file=sys.stderr)
+        print(f"whorl: {RunFlags.translate(str(error))}", file=sys.stderr)
         sys.exit(2)
     except USAGE as error:
         print(f"whorl: {error.format_message().rstrip('.')}; see whorl --help", file=sys.stderr)
@@ -73,6 +74,6 @@ def main() -> None:
         print("whorl: stopped; the same command goes on from here", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone; let Python's exit not complain about it either.
+        # The reader of the output (head, less) has ended; Python must not print an error about it when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

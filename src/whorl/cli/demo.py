@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whorl.cli.flags import RunFlags
+
 if TYPE_CHECKING:
     from whorl.report.demo import Demo
 
 SETTING: dict[str, Any] = {"data.name": "digits"}
-_FLAGS = {"data.name": "--data", "labels": "--labels", "seed": "--seed"}
 
 
 def demo(
@@ -22,10 +23,10 @@ def demo(
     fresh: Annotated[bool, typer.Option("--fresh", help="Start from scratch and delete what is stored.")] = False,
 ) -> None:
     """Learn the digits with labels and without, and write a report of both. Takes about a minute."""
-    from whorl.cli.progress import reporter
     from whorl.cli.run import prepare
+    from whorl.config import override
     from whorl.experiment import run
-    from whorl.recipes import override
+    from whorl.progress import reporter
     from whorl.report.demo import gather, render
     from whorl.runs.files import write_text
     from whorl.runs.run import Run
@@ -34,7 +35,7 @@ def demo(
     repeat: list[str] = []
     for labels, said in (("given", "with labels in every step"), ("pseudo", "with labels in step 1 only")):
         asked = {**SETTING, "labels": labels, "seed": seed}
-        config, data = prepare(override(*asked.items()), None, False, 0)
+        config, data = prepare(override(*asked.items()), None)
         print(f"learning the {config.data.name} {said}", file=sys.stderr)
         with reporter(quiet=False) as progress:
             run(config, data, out / "runs", reporter=progress, fresh=fresh)
@@ -49,9 +50,9 @@ def demo(
 
 def command(asked: dict[str, Any], out: Path) -> str:
     """The ``whorl run`` command that makes the run of these values again."""
-    words = ["whorl", "run"]
+    words, flags = ["whorl", "run"], RunFlags.flag_of()
     for key, value in asked.items():
-        words += [_FLAGS[key], str(value)] if key in _FLAGS else ["--set", f"{key}={value}"]
+        words += [flags[key], str(value)] if key in flags else ["--set", f"{key}={value}"]
     return shlex.join([*words, "--device", "cpu", "--out", str(out)])
 
 

@@ -1,4 +1,4 @@
-"""``whorl doctor``: what is installed, what the machine has, and how fast it is."""
+"""``whorl doctor``: versions, hardware and speed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECONDS = 5.0
 
 
 def doctor() -> None:
-    """Print versions, cores and devices, and test the speed for ten seconds."""
+    """Print versions, cores and devices, and measure the speed for ten seconds."""
     import torch
 
     from whorl import __version__
@@ -28,11 +28,11 @@ def doctor() -> None:
         properties = torch.cuda.get_device_properties(number)
         print(f"cuda:{number} {properties.name}, {properties.total_memory / 2**30:.0f} GiB")
     print(f"device chosen by --device auto: {device}")
-    train, look = measure("resnet32", 32, Runtime(device), SECONDS)
-    print(f"ResNet-32 on 32×32 images, float32: training {train:.0f} images/s, features {look:.0f} images/s")
+    train, extract = measure("resnet32", 32, Runtime(device), SECONDS)
+    print(f"ResNet-32 on 32×32 images, float32: training {train:.0f} images/s, features {extract:.0f} images/s")
     spec = RECIPES["fast"]["train"]
     replayed = sum(5000 + 200 * task for task in range(1, 10)) * spec["epochs"]
-    hours = (spec["first_epochs"] * 5000 / train + replayed * (1 / train + 1 / look)) / 3600
+    hours = (spec["first_epochs"] * 5000 / train + replayed * (1 / train + 1 / extract)) / 3600
     print(f"`whorl run --data cifar100 --recipe fast` over all ten tasks would take about {hours:.1f} hours here")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from whorl.cli.progress import duration
+from whorl.cli.flags import ReproduceFlags
 from whorl.grid.queue import Plan
 from whorl.papers import Paper
 from whorl.papers.jobs import Prepared
+from whorl.progress import duration
 from whorl.runtime import Runtime, threads_for
 from whorl.speed import measure
 
@@ -34,7 +35,7 @@ def print_plan(paper: Paper, instead: str | None, prepared: Prepared, planned: P
         print(f"work      {_millions(total)} image passes")
     for reason, needs in prepared.left_out.items():
         missing = {(need.cell.part, need.cell.name, need.cell.column) for need in needs}
-        print(f"left out  {len(missing)} cells, such as {needs[0].name}: {reason}")
+        print(ReproduceFlags.translate(f"left out  {len(missing)} cells, such as {needs[0].name}: {reason}"))
 
 
 def _millions(images: int) -> str:

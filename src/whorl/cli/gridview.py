@@ -12,9 +12,10 @@ from rich.live import Live as RichLive
 from rich.table import Table
 from rich.text import Text
 
-from whorl.cli.progress import duration
+from whorl.cli.flags import ReproduceFlags
 from whorl.grid.messages import Done, Outcome
 from whorl.grid.queue import Job, Plan, State
+from whorl.progress import duration
 
 
 class Silent:
@@ -48,13 +49,13 @@ class Plain(Silent):
             scores = {"avg": outcome.avg, "last": outcome.last}
             result = "  ".join(f"{name} {value:.3f}" for name, value in scores.items() if value is not None)
         else:
-            result = f"FAILED: {outcome.reason}"
+            result = ReproduceFlags.translate(f"FAILED: {outcome.reason}")
         ended = self._before + len(state.finished) + len(state.failed)
         self.print(f"[{ended}/{self._runs}] {job.name}: {result}  ({self.left(state)} left)")
 
     def note(self, job: Job | None, line: str) -> None:
         """Print a note, after the name of its run."""
-        self.print(f"{job.name}: {line}" if job else line)
+        self.print(ReproduceFlags.translate(f"{job.name}: {line}" if job else line))
 
     def left(self, state: State) -> str:
         """The time left, at the average speed since this command began."""

@@ -1,4 +1,4 @@
-"""``whorl methods``: the methods there are, third parties' included, and their options."""
+"""``whorl methods``: all methods, including those of other packages, and their options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from whorl.errors import WhorlError
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Show the options of this one.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show the options of this method.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """List the methods, or the options of one with their defaults for CIFAR under the recipe ``paper``."""
@@ -63,5 +63,5 @@ def _first_line(method: Any) -> str:
 
 
 def _plain(value: object) -> object:
-    """As ``--set`` takes it."""
+    """The value as ``--set`` accepts it."""
     return str(value).lower() if isinstance(value, bool) else value

@@ -118,7 +118,7 @@ def read_listings(
     classes = listings[0].classes
     same_classes(classes, listings[-1].classes)
     parts = [_part(listing, size, resident, options, notify) for listing in listings]
-    return assemble(name, parts, classes(size))
+    return assemble(name, parts, classes, Inputs.images(size))
 
 
 def _part(listing: Listing, size: int, resident: bool, options: DataOptions, notify: Notify) -> Part:

@@ -76,7 +76,7 @@ def load_hub(reference: str, directory: Path | None, options: DataOptions, notif
         images = Subset(source, np.flatnonzero(keep)) if held is None else held
         return Part(images, labels[keep], skipped, (content, *skipped))
 
-    return assemble(name, [opened(part) for part in used], names(size))
+    return assemble(name, [opened(part) for part in used], names, Inputs.images(size))
 
 
 def _open(reference: str, directory: Path | None) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
-from whorl.data.inputs import Inputs
 from whorl.data.files import class_folders, existing, loose_images, read_listings, scan
+from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import few
 from whorl.data.source import Dataset

@@ -1,4 +1,4 @@
-"""Sources of samples (without labels), samples with labels, and the data set that holds a training and a test source."""
+"""Sources of samples without labels, samples with labels, and data sets with a training and a test source."""
 
 from __future__ import annotations
 

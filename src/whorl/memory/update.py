@@ -82,8 +82,10 @@ def _improved(memory: Memory, old: FloatArray, update: Update, how: Selection, l
     Samples that were held out before, or are now, stay held out: none of them is ever trained on.
     """
     stored, mine = np.flatnonzero(memory.labels == label), np.flatnonzero(update.labels.ids == label)
-    images = torch.cat([memory.images[torch.from_numpy(stored)], update.images.read(mine).cpu()]) if len(stored) else (
-        update.images.read(mine).cpu()
+    images = (
+        torch.cat([memory.images[torch.from_numpy(stored)], update.images.read(mine).cpu()])
+        if len(stored)
+        else (update.images.read(mine).cpu())
     )
     seen = update.features(update.images)[mine]
     features = np.concatenate([old[stored], seen]) if len(stored) else seen

@@ -190,7 +190,7 @@ class Method(Section, ABC):
     online: ClassVar[bool] = False
     """Whether every new sample is used once, so that steps after the initial one have no epochs to set."""
 
-    def prepare(self, step: Step) -> None:  # noqa: B027 - optional
+    def prepare(self, step: Step) -> None:
         """Change the grown model before the first phase, for instance to imprint rows of the head."""
 
     @abstractmethod

@@ -47,7 +47,9 @@ class Bic(Method):
         if step.initial:
             return
         if not _can_fit(step):
-            warnings.warn(f"bic: no images of old and new classes were held out for delivery {step.number}", stacklevel=1)
+            warnings.warn(
+                f"bic: no images of old and new classes were held out for delivery {step.number}", stacklevel=1
+            )
             return
         head = step.head(CorrectedHead)
 

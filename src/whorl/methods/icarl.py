@@ -12,7 +12,7 @@ from whorl.methods.losses import classify_and_distil, distil_sigmoids
 
 
 class Icarl(Method):
-    """iCaRL: a sigmoid per class, distilled from the previous model; classification by the nearest mean of exemplars."""
+    """iCaRL: a sigmoid per class, distilled from the previous model; classifies by the nearest mean of exemplars."""
 
     name = "icarl"
     classifier = "nme"

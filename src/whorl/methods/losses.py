@@ -110,7 +110,7 @@ def margin_ranking(cosines: Tensor, labels: Tensor, known: int, negatives: int, 
 
 
 def accommodated(logits: Tensor, teacher: Tensor, ratio: float) -> Tensor:
-    """ILIO: old logits are ``ratio`` · student + (1 - ratio) · teacher, new ones the student's (docs/protocol.md, A35)."""
+    """ILIO's logits: ``ratio`` · student + (1 - ratio) · teacher for old classes, the student's for new ones."""
     m = teacher.shape[1]
     return torch.cat([ratio * logits[:, :m] + (1 - ratio) * teacher, logits[:, m:]], dim=1)
 

@@ -70,7 +70,7 @@ class Wa(Method):
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:
-        """The authors' schedule for photos and in ``full``, else a shorter one. Vectors may be negative: no clipping."""
+        """The authors' schedule for photos and in ``full``, else a shorter one. No clipping for vectors."""
         own: Tree = {}
         if setting.recipe == "paper" and setting.photos:
             own = _schedule(100, 256, [30, 60, 80, 90], 1e-4, by_task=True)

@@ -67,7 +67,7 @@ def prepare(
             if title not in unique:
                 passes[title] = workload(config, data)
                 unique[title] = need, config, wanted
-            sizes[config.data.name] = data.input_size
+            sizes[config.data.name] = data.inputs.size
             fills.append((need, config))
         except WhorlError as error:
             left_out.setdefault(str(error), []).append(need)

@@ -57,9 +57,11 @@ def gather(given: Run, pseudo: Run, data: Dataset) -> Demo:
     sizes = split_sizes(len(data.class_names), spec.step, spec.first, spec.tasks)
     stream, truth = class_incremental(data, sizes, spec.order, labels_given=False)
     found = {
-        task.index: clusters(task.images, labels, true, truth.names, SAMPLE)
-        for task, labels, true in zip(stream, pseudo.labels(len(stream)), truth.train, strict=True)
-        if task.index > 1
+        task: clusters(delivery.images, labels, true, truth.names, SAMPLE)
+        for task, (delivery, labels, true) in enumerate(
+            zip(stream, pseudo.labels(len(stream)), truth.train, strict=True), 1
+        )
+        if task > 1
     }
     return Demo(pseudo.config, given.scores(), pseudo.scores(), truth.names, found)
 

@@ -1,4 +1,4 @@
-"""Progress on stderr: a live line in a terminal, plain lines elsewhere."""
+"""Progress on stderr: a bar in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from torch import Tensor
 
-from whorl.reporter import Silent
+from whorl.reporter import EpochRecord, Silent
 from whorl.scores import TaskScores
 
 
 class Meter:
-    """Counts images and tells the rate of the last half minute and the time left."""
+    """Counts images, and estimates the time left from the speed of the last 30 seconds."""
 
     def __init__(self) -> None:
         self.total, self.done = 0, 0
         self._marks: list[tuple[float, int]] = []
 
     def begin(self, total: int, done: int) -> None:
-        """``total`` images are to come, ``done`` of them are behind."""
+        """Set the number of images, and how many of them are processed already."""
         self.total, self.done = total, done
 
     def add(self, images: int) -> None:
-        """``images`` more are done."""
+        """Count ``images`` more."""
         now = time.monotonic()
         self.done += images
         self._marks.append((now, images))
@@ -37,14 +37,14 @@ class Meter:
 
     @property
     def rate(self) -> float:
-        """Images a second."""
+        """Images per second."""
         if len(self._marks) < 2:
             return 0.0
         return sum(n for _, n in self._marks[1:]) / max(self._marks[-1][0] - self._marks[0][0], 1e-9)
 
     @property
     def left(self) -> str:
-        """The time left, as people say it."""
+        """The estimated time left, such as ``1m15s``."""
         return duration((self.total - self.done) / self.rate) if self.rate else "…"
 
 
@@ -57,53 +57,61 @@ def duration(seconds: float) -> str:
     return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{whole % 60:02}s" if minutes else f"{whole}s"
 
 
-class Plain(Silent):
-    """One line an epoch."""
+class Quiet(Silent):
+    """Prints nothing."""
 
-    def __init__(self) -> None:
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class Lines(Quiet):
+    """Prints one line per epoch."""
+
+    def __init__(self, unit: str = "task") -> None:
         self.meter = Meter()
-        self.tasks = 0
+        self.unit, self.tasks = unit, 0
 
     def begin(self, tasks: int, images: int, done: int) -> None:
-        """Remember how much there is to do."""
+        """Store how much there is to do. ``tasks`` is 0 if their number is not known."""
         self.tasks = tasks
         self.meter.begin(images, done)
 
     def tick(self, images: int, loss: Tensor) -> None:
-        """Count."""
+        """Count the images."""
         self.meter.add(images)
 
-    def epoch(self, record: dict[str, Any]) -> None:
-        """Say how the epoch went."""
-        rate = f"{record['images_per_second']:.0f} images/s"
-        self.say(f"{self.place(record)}  loss {record['loss']:.4f}  {rate}  {self.left()}")
+    def epoch(self, record: EpochRecord) -> None:
+        """Print the loss and the speed of the epoch."""
+        rate = f"{record.images_per_second:.0f} images/s"
+        self.print(f"{self.place(record)}  loss {record.loss:.4f}  {rate}  {self.left()}")
 
     def scored(self, step: TaskScores) -> None:
-        """Say how the task went."""
+        """Print the accuracy after the task."""
         quality = "" if step.label_acc is None else f"  pseudo labels {step.label_acc:.3f}"
-        self.say(f"task {step.task}/{self.tasks} learned: acc {step.acc or 0:.3f} over {step.classes} classes{quality}")
+        self.print(f"{self.name(step.task)} learned: acc {step.acc or 0:.3f} over {step.classes} classes{quality}")
 
-    def place(self, record: dict[str, Any]) -> str:
-        """Where an epoch stands."""
-        return f"task {record['task']}/{self.tasks}  {record['phase']}  epoch {record['epoch']}/{record['epochs']}"
+    def name(self, task: int) -> str:
+        """The task by its number, such as ``task 2/10``."""
+        return f"{self.unit} {task}" + (f"/{self.tasks}" if self.tasks else "")
+
+    def place(self, record: EpochRecord) -> str:
+        """The position of an epoch."""
+        return f"{self.name(record.task)}  {record.phase}  epoch {record.epoch}/{record.epochs}"
 
     def left(self) -> str:
-        """The time left."""
+        """The estimated time left."""
         return f"{self.meter.left} left"
 
-    def say(self, line: str) -> None:
-        """A line on stderr."""
+    def print(self, line: str) -> None:
+        """Print a line on stderr."""
         print(line, file=sys.stderr, flush=True)
 
-    def close(self) -> None:
-        """Nothing to put away."""
 
+class Bar(Lines):
+    """Shows a bar that moves with every batch."""
 
-class Live(Plain):
-    """A bar that moves with every batch."""
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, unit: str = "task") -> None:
+        super().__init__(unit)
         columns = TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[status]}")
         self.bar = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
         self.row = self.bar.add_task("", total=None, status="")
@@ -111,47 +119,40 @@ class Live(Plain):
         self.bar.start()
 
     def begin(self, tasks: int, images: int, done: int) -> None:
-        """Set the bar's length."""
+        """Set the length of the bar."""
         super().begin(tasks, images, done)
         self.bar.update(self.row, total=images, completed=done)
 
     def task(self, task: int, classes: int) -> None:
-        """Name the task."""
-        self._where = f"task {task}/{self.tasks}"
-        self.bar.update(self.row, description=self._where, status="looking at the new images")
+        """Show the name of the task."""
+        self._where = self.name(task)
+        self.bar.update(self.row, description=self._where, status="extracting features of the new images")
 
     def tick(self, images: int, loss: Tensor) -> None:
-        """Move the bar; asking for the loss stops the device, so only as often as a person can read."""
+        """Move the bar. Reading the loss waits for the device, so it is read at most five times per second."""
         super().tick(images, loss)
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + 0.2
             status = f"loss {loss.item():.3f}  {self.meter.rate:.0f} images/s  {self.left()}"
             self.bar.update(self.row, completed=self.meter.done, description=self._where, status=status)
 
-    def epoch(self, record: dict[str, Any]) -> None:
-        """Name the epoch that begins now."""
-        self._where = self.place({**record, "epoch": min(record["epoch"] + 1, record["epochs"])})
+    def epoch(self, record: EpochRecord) -> None:
+        """Show the number of the next epoch."""
+        self._where = self.place(replace(record, epoch=min(record.epoch + 1, record.epochs)))
 
-    def say(self, line: str) -> None:
-        """A line above the bar."""
+    def print(self, line: str) -> None:
+        """Print a line above the bar."""
         self.bar.console.print(line, highlight=False)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self.bar.stop()
 
 
-class Quiet(Silent):
-    """Says nothing."""
-
-    def close(self) -> None:
-        """Nothing to put away."""
-
-
 @contextmanager
-def reporter(quiet: bool) -> Iterator[Plain | Quiet]:
-    """The reporter that fits where stderr goes."""
-    chosen = Quiet() if quiet else Live() if sys.stderr.isatty() else Plain()
+def reporter(quiet: bool, unit: str = "task") -> Iterator[Quiet]:
+    """The reporter that suits stderr: a bar in a terminal, plain lines elsewhere."""
+    chosen = Quiet() if quiet else Bar(unit) if sys.stderr.isatty() else Lines(unit)
     try:
         yield chosen
     finally:

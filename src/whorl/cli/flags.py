@@ -1,0 +1,210 @@
+"""The flags of the commands as typed tables: one dataclass per command, one field per flag."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from whorl.errors import WhorlError
+
+Opt = typer.Option
+_QUOTED = re.compile(r"`([a-z0-9_]+(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
+_SECTION = re.compile(r"(?:data|stream|method|net|train|optim|cluster|pseudo|memory)\.\w+")
+
+
+@dataclass(frozen=True)
+class Key:
+    """The config keys that a flag sets. Messages about the first of them name the flag."""
+
+    name: str
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """Base class: subclasses declare each flag as an annotated field, with a :class:`Key` if it sets a config value."""
+
+    @classmethod
+    def keys(cls) -> dict[str, Key]:
+        """The config keys by field."""
+        hints = get_type_hints(cls, include_extras=True)
+        found = {name: [each for each in hint.__metadata__ if isinstance(each, Key)] for name, hint in hints.items()}
+        return {name: keys[0] for name, keys in found.items() if keys}
+
+    @classmethod
+    def flag_of(cls) -> dict[str, str]:
+        """The flag for each config key or parameter that a library message can name."""
+        keys = cls.keys()
+        return {
+            keys[field.name].name if field.name in keys else field.name: "--" + field.name.strip("_").replace("_", "-")
+            for field in fields(cls)
+        }
+
+    @classmethod
+    def translate(cls, message: str) -> str:
+        """Replace config keys in backquotes by flags: `` `memory.quota=30` `` becomes ``--quota 30``."""
+        flags = cls.flag_of()
+
+        def flag(found: re.Match[str]) -> str:
+            key, value = found.group(1), found.group(2)
+            if key in flags:
+                return flags[key] if value is None else f"{flags[key]} {value}"
+            if _SECTION.fullmatch(key) or value is not None:
+                return f"--set {key}={value or '…'}"
+            return found.group(0)
+
+        return _QUOTED.sub(flag, message)
+
+    @classmethod
+    def notify(cls, line: str) -> None:
+        """Print a message of the library on stderr, with flags instead of config keys."""
+        print(cls.translate(line), file=sys.stderr)
+
+    def values(self) -> tuple[tuple[str, Any], ...]:
+        """The config keys with the values of their flags, for :func:`whorl.config.override`."""
+        given = {key: getattr(self, field) for field, key in self.keys().items()}
+        return tuple((name, value) for key, value in given.items() for name in (key.name, *key.also))
+
+
+F = TypeVar("F", bound=Flags)
+
+
+def command(flags: type[F]) -> Callable[[Callable[[F], None]], Callable[..., None]]:
+    """Turn a function of ``flags`` into a command that has one option per field."""
+    hints = get_type_hints(flags, include_extras=True)
+    parameters = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if _required(hints[field.name]) else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(flags)
+    ]
+
+    def decorate(body: Callable[[F], None]) -> Callable[..., None]:
+        def wrapper(**given: Any) -> None:
+            try:
+                body(flags(**given))
+            except WhorlError as error:
+                raise WhorlError(flags.translate(str(error))) from None
+
+        wrapper.__name__, wrapper.__doc__ = body.__name__, body.__doc__
+        wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate
+
+
+def _required(hint: Any) -> bool:
+    return any(isinstance(each, typer.models.ArgumentInfo) for each in hint.__metadata__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFlags(Flags):
+    """The flags of ``whorl run``."""
+
+    data: Annotated[
+        str | None,
+        Opt(help="digits, cifar100, folder, imagenet, imagenet100, synthetic, vectors, hub:NAME."),
+        Key("data.name"),
+    ] = None
+    data_dir: Annotated[Path | None, Opt(help="The folder, archive or file with the data.")] = None
+    method: Annotated[str | None, Opt(help="ours, icarl, wa, …; `whorl methods` lists them."), Key("method.name")] = (
+        None
+    )
+    labels: Annotated[
+        str | None,
+        Opt(help="pseudo: cluster the new images; given: use their labels (supervised)."),
+        Key("labels"),
+    ] = None
+    recipe: Annotated[
+        str | None, Opt(help="paper: as in the appendix; fast: far fewer epochs; demo: seconds."), Key("recipe")
+    ] = None
+    seed: Annotated[
+        int | None, Opt(help="Changes everything random except the class order. [default: 0]"), Key("seed")
+    ] = None
+    step: Annotated[int | None, Opt(help="Classes per task."), Key("stream.step")] = None
+    first: Annotated[int | None, Opt(help="Classes of task 1. [default: as --step]"), Key("stream.first")] = None
+    tasks: Annotated[int | None, Opt(help="Stop after N tasks."), Key("stream.tasks")] = None
+    order: Annotated[
+        str | None, Opt(help="Class order: A, B, natural, or a file of class ids."), Key("stream.order")
+    ] = None
+    resize: Annotated[int | None, Opt(help="Side of the images in pixels."), Key("data.resize")] = None
+    per_class: Annotated[int | None, Opt(help="At most N training images per class."), Key("data.per_class")] = None
+    classes: Annotated[int | None, Opt(help="Only the first N classes."), Key("data.classes")] = None
+    subset: Annotated[
+        str | None, Opt(help="imagenet100: S1, S2, or a file that lists classes."), Key("data.subset")
+    ] = None
+    net: Annotated[
+        str | None, Opt(help="resnet32, resnet18, resnet18-small, tiny; for vectors identity or mlp."), Key("net.arch")
+    ] = None
+    classifier: Annotated[
+        str | None, Opt(help="The classifier of the main score: fc or nme. Both are stored."), Key("classifier")
+    ] = None
+    memory: Annotated[str | None, Opt(help="per-class or total."), Key("memory.policy")] = None
+    quota: Annotated[int | None, Opt(help="Exemplars per class, or in total. [default: 20]"), Key("memory.quota")] = (
+        None
+    )
+    select: Annotated[str | None, Opt(help="Selection of exemplars: herding or random."), Key("memory.select")] = None
+    reading: Annotated[
+        str | None, Opt(help="Reading of Algorithm 2: aligned, reuse, recluster."), Key("memory.reading")
+    ] = None
+    features: Annotated[
+        str | None, Opt(help="Features to cluster: current, first, scratch, pca."), Key("pseudo.features")
+    ] = None
+    refresh: Annotated[
+        int | None, Opt(help="Cluster again every N epochs (UPL-K); 0: never."), Key("pseudo.refresh")
+    ] = None
+    cluster: Annotated[
+        str | None, Opt(help="Clustering: kmeans, gmm, spectral, agglomerative, sinkhorn."), Key("cluster.name")
+    ] = None
+    epochs: Annotated[int | None, Opt(help="Epochs of every task."), Key("train.epochs", ("train.first_epochs",))] = (
+        None
+    )
+    set_: Annotated[list[str] | None, Opt("--set", help="Any config value, e.g. optim.lr=0.05. Repeatable.")] = None
+    config: Annotated[Path | None, Opt(help="A TOML file of config values; flags win over it.")] = None
+    out: Annotated[Path, Opt(help="The folder of runs.")] = Path("runs")
+    fresh: Annotated[bool, Opt("--fresh", help="Start from scratch and delete what this run has stored.")] = False
+    strict: Annotated[bool, Opt("--strict", help="Stop at a broken image instead of skipping it.")] = False
+    device: Annotated[str, Opt(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
+    precision: Annotated[str | None, Opt(help="fp32 or bf16 (autocast)."), Key("precision")] = None
+    channels_last: Annotated[bool, Opt(help="Memory layout of images.")] = True
+    compile_: Annotated[bool, Opt("--compile", help="Compile the network, for long runs.")] = False
+    workers: Annotated[int, Opt(help="Processes that decode images that do not fit in memory.")] = 2
+    as_json: Annotated[bool, Opt("--json", help="Print one JSON document on stdout.")] = False
+    quiet: Annotated[bool, Opt("--quiet", help="No progress.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceFlags(Flags):
+    """The arguments and flags of ``whorl reproduce``."""
+
+    paper: Annotated[str, typer.Argument(help="Which paper: he2021.")] = ""
+    table: Annotated[list[int] | None, Opt(help="Only this table. All filters but --labels can be repeated.")] = None
+    figure: Annotated[list[int] | None, Opt(help="Only this figure.")] = None
+    data: Annotated[list[str] | None, Opt(help="Only this data set; digits replaces all of them.")] = None
+    method: Annotated[list[str] | None, Opt(help="Only this method.")] = None
+    step: Annotated[list[int] | None, Opt(help="Only columns of this step size.")] = None
+    labels: Annotated[str | None, Opt(help="Only runs with labels (given) or without (pseudo).")] = None
+    seeds: Annotated[int | None, Opt(min=1, help="Seeds 0 to N-1. [default: as the paper, 5; recipe demo: 2]")] = None
+    recipe: Annotated[str | None, Opt(help="paper, fast or demo. [default: paper; digits: demo]")] = None
+    resize: Annotated[int | None, Opt(help="Side of the images in pixels."), Key("data.resize")] = None
+    per_class: Annotated[int | None, Opt(help="At most N training images per class."), Key("data.per_class")] = None
+    tasks: Annotated[int | None, Opt(help="Stop after N tasks."), Key("stream.tasks")] = None
+    set_: Annotated[list[str] | None, Opt("--set", help="Any config value, for all runs, e.g. train.epochs=6.")] = None
+    data_dir: Annotated[list[str] | None, Opt(help="The folder of the data: DIR, or NAME=DIR for several.")] = None
+    jobs: Annotated[int | None, Opt(min=1, help="Runs at a time. [default: one per core, up to 8; on a GPU 1]")] = None
+    out: Annotated[Path, Opt(help="The folder of runs.")] = Path("runs")
+    report: Annotated[Path, Opt(help="The folder of the report.")] = Path("report")
+    dry_run: Annotated[bool, Opt("--dry-run", help="Print the plan and stop.")] = False
+    device: Annotated[str, Opt(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
+    compile_: Annotated[bool, Opt("--compile", help="Compile the network, for long runs.")] = False
+    quiet: Annotated[bool, Opt("--quiet", help="No progress.")] = False
