@@ -60,7 +60,7 @@ class Flags:
                 return f"--set {key}={value or '…'}"
             return found.group(0)
 
-        return _QUOTED.sub(flag, message)
+        return _QUOTED.sub(flag, message).replace("set --set", "pass --set")
 
     @classmethod
     def notify(cls, line: str) -> None:
