@@ -1,3 +1,39 @@
 """whorl keeps learning new image classes from data nobody has labelled."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whorl.classifier import Classifier
+    from whorl.config import LearnerConfig
+    from whorl.data.inputs import Inputs
+    from whorl.errors import WhorlError
+    from whorl.estimator import Learned, Whorl
+    from whorl.types import ImageSource
+
 __version__ = "0.1.0"
+__all__ = ["Classifier", "ImageSource", "Inputs", "Learned", "LearnerConfig", "Whorl", "WhorlError", "__version__"]
+
+_HOMES = {
+    "Classifier": "whorl.classifier",
+    "ImageSource": "whorl.types",
+    "Inputs": "whorl.data.inputs",
+    "Learned": "whorl.estimator",
+    "LearnerConfig": "whorl.config",
+    "Whorl": "whorl.estimator",
+    "WhorlError": "whorl.errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that ``whorl --help`` does not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'whorl' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

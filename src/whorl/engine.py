@@ -14,6 +14,7 @@ from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
+from whorl.errors import WhorlError
 from whorl.labels import extractors
 from whorl.labels.labeler import Labeler
 from whorl.memory.holdout import hold_out
@@ -22,6 +23,7 @@ from whorl.memory.nme import class_means
 from whorl.memory.select import Selection, get_selector
 from whorl.memory.update import Update, updated
 from whorl.methods import method_of
+from whorl.methods.base import Load
 from whorl.nets import backbone as nets
 from whorl.nets.backbone import Backbone
 from whorl.nets.extract import Features, extract
@@ -63,12 +65,12 @@ class Learner:
         self, config: LearnerConfig, inputs: Inputs, runtime: Runtime, backbone: Backbone | None = None
     ) -> None:
         self.config, self.runtime = config, runtime
-        self._injected = backbone
-        self.inputs = (nets.inputs_of(backbone, inputs) if backbone else inputs).viewed(config.train.augment)
+        self._injected, self._data_inputs = backbone, inputs
         self.method = method_of(config)
         clusterer = cluster.create(**config.cluster.model_dump())
         self.labeler = Labeler(config.pseudo, config.seed, extractors.find(config.pseudo.features), clusterer)
         self.model = self._new_model(config.seed)
+        self.inputs = (nets.own_inputs(self.model.backbone) or inputs).viewed(config.train.augment)
         self.frozen = self.model.frozen()
         """The model after the last delivery, for inference."""
         self._initial = self.frozen
@@ -101,6 +103,7 @@ class Learner:
         ``names`` are the names of the new classes; by default a class is called by its id.
         """
         number = len(self.sizes) + 1
+        self._check_size(delivery.images)
         delivery = replace(delivery, images=self.runtime.hold(delivery.images))
         model = copy.deepcopy(self.model)
         features = Features(model, self.inputs, self.runtime)
@@ -144,7 +147,8 @@ class Learner:
 
     def restore(self, state: State) -> None:
         """Become the learner with this state."""
-        self.inputs, self.sizes, self.past = state.inputs, state.sizes, state.past
+        self.inputs = self._data_inputs = state.inputs
+        self.sizes, self.past = state.sizes, state.past
         self.model = self._new_model(None, state.model)
         self.frozen = self.model.frozen()
         if state.initial:
@@ -186,6 +190,21 @@ class Learner:
         seen = [features] if mirrored is None else [features, mirrored]
         return class_means(np.concatenate(seen), np.tile(self.memory.labels, len(seen)), self.known)
 
+    def passes(self, delivery: Delivery) -> int:
+        """An estimate of how many samples :meth:`learn` will train on, counted once per epoch."""
+        new = delivery.new or 0
+        if delivery.labels is not HIDDEN:
+            new = len(np.unique(granted(delivery.labels))) - self.known
+        past = sum(map(len, self.past)) if self.method.needs_past else len(self.memory) * self.method.needs_memory
+        load = Load(len(self.sizes) + 1, self.known, max(new, 0), len(delivery.images), past, self.inputs)
+        return self.method.passes(self.config.train, load)
+
+    def _check_size(self, images: ImageSource) -> None:
+        found, wanted = images.size, self.inputs.size
+        if found < wanted or (found > wanted and self.inputs.kind == "vectors"):
+            kind = "vectors of length" if self.inputs.kind == "vectors" else "images of side"
+            raise WhorlError(f"the network takes {kind} {wanted}, not {found}")
+
     def _held_out(self, labels: Labelling, number: int) -> IntArray:
         """The samples to hold out for validation: per class as many as known classes have among their exemplars."""
         every = self.method.hold_out_every
@@ -211,7 +230,7 @@ class Learner:
         """A model with weights drawn from ``seed``, or with those of ``state``."""
         net = self.config.net
         if self._injected is None:
-            made = nets.build(net.arch, self.inputs, net.final_relu, seed)
+            made = nets.build(net.arch, self._data_inputs, net.final_relu, seed)
         else:
             made = copy.deepcopy(self._injected)
         model = Model(made, HEADS[net.head](made.dim), self.config.seed)

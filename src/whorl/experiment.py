@@ -7,21 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from whorl import cluster
+from whorl.check import check_learner
 from whorl.config import ExperimentConfig, PseudoConfig
-from whorl.data.inputs import VIEWS, Inputs
+from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset, Samples
 from whorl.data.stream import Stream, class_incremental, split_sizes
 from whorl.engine import Learner
-from whorl.errors import WhorlError, unknown
+from whorl.errors import WhorlError
 from whorl.evaluate import Evaluator
-from whorl.labels import extractors
 from whorl.memory.memory import Memory
-from whorl.memory.select import get_selector
 from whorl.methods import method_of
 from whorl.methods.base import Load
-from whorl.nets import backbone
-from whorl.nets.heads import HEADS
 from whorl.provenance import now, provenance
 from whorl.reporter import Reporter, Silent
 from whorl.runs.checkpoint import Spent
@@ -47,35 +43,15 @@ class Result:
 
 
 def check(config: ExperimentConfig) -> None:
-    """Check names and combinations that the types of a config cannot rule out. Needs no data."""
-    backbone.find(config.net.arch)
-    extractors.find(config.pseudo.features)
-    for kind, name, known in (
-        ("head", config.net.head, list(HEADS)),
-        ("augmentation", config.train.augment, ["auto", *VIEWS]),
-    ):
-        if name not in known:
-            raise unknown(kind, name, known)
-    get_selector(config.memory.select)
-    cluster.create(**config.cluster.model_dump())
-    method, pseudo, given = method_of(config), config.pseudo, config.labels == "given"
-    stream = config.stream
+    """Raise a ``WhorlError`` if a name is unknown or two values exclude each other. Needs no data."""
+    given, stream = config.labels == "given", config.stream
     sizes = (stream.first or stream.step, stream.step)
-    method.check(config, sizes[: stream.tasks], given)
-    if given and pseudo != PseudoConfig():
+    check_learner(config)
+    method_of(config).check(config, sizes[: stream.tasks], given)
+    if given and config.pseudo != PseudoConfig():
         raise WhorlError(
             "`pseudo.features` and `pseudo.refresh` are about pseudo labels; leave them out with `labels=given`"
         )
-    if pseudo.refresh and pseudo.features != "current":
-        raise WhorlError(
-            f"`pseudo.refresh` clusters with the current model; it cannot be combined with "
-            f"`pseudo.features={pseudo.features}`"
-        )
-    if pseudo.refresh and (method.online or method.hold_out_every):
-        reason = "uses each image once" if method.online else "holds images out by their first labels"
-        raise WhorlError(f"{method.name} {reason}; it cannot be combined with `pseudo.refresh`")
-    if config.classifier == "nme" and config.memory.quota == 0:
-        raise WhorlError("`classifier=nme` needs exemplars; set `memory.quota`, or `classifier=fc`")
 
 
 def run(

@@ -81,7 +81,7 @@ class Training:
 
     def step(self) -> Step:
         """What the method sees."""
-        every, kept = self.method.hold_out_every, Samples(self.memory.source, self.memory.labels)
+        every, kept = self.method.hold_out_every, Samples(self.runtime.hold(self.memory.source), self.memory.labels)
         samples = Samples(self.delivery.images, self.labels.ids)
         held_exemplars = is_held_out(self.memory.ranks, every) if every else self.held[:0]
         return Step(

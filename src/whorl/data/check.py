@@ -51,7 +51,7 @@ def gather(
             image(i, SIZE)
 
     def find(rows: Sequence[int]) -> Broken:
-        return _failures(rows, attempt, max(1, options.workers))
+        return failures(rows, attempt, max(1, options.workers))
 
     broken = find(range(len(labels))) if resident else _remembered(key, len(labels), find)
     if broken and options.strict:
@@ -66,7 +66,9 @@ def gather(
     return keep, ArraySource(torch.from_numpy(pixels[keep] if broken else pixels)) if resident else None
 
 
-def _failures(rows: Sequence[int], attempt: Callable[[int], None], threads: int) -> Broken:
+def failures(rows: Sequence[int], attempt: Callable[[int], None], threads: int) -> Broken:
+    """The rows for which ``attempt`` raises ``WhorlError``, with the message; computed in threads."""
+
     def chunk(start: int) -> Broken:
         found = {}
         for i in rows[start : start + _CHUNK]:

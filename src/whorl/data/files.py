@@ -80,6 +80,16 @@ def scan(root: Path, part: str, notify: Notify, classes: Sequence[str] | None = 
         raise WhorlError(f"{folder} {why}; put the images of each class in a separate folder")
     if loose:
         notify(f"skipped: {loose} images in {folder} that are not in a class folder")
+    return _listed(root, part, chosen, notify)
+
+
+def scan_all(root: Path, notify: Notify) -> Listing:
+    """List all images below ``root``, in whatever folders they are, as one class without a name."""
+    return _listed(root, "", [""], notify)
+
+
+def _listed(root: Path, part: str, chosen: Sequence[str], notify: Notify) -> Listing:
+    folder = root / part
     names: list[str] = []
     stats: list[tuple[int, int, int]] = []
     other = 0
@@ -89,7 +99,8 @@ def scan(root: Path, part: str, notify: Notify, classes: Sequence[str] | None = 
         images = [entry for entry in entries if is_image(entry.name)]
         other += len(entries) - len(images)
         if not images:
-            raise WhorlError(f"class folder {folder / name} has no images; add some or remove it")
+            kind = "class folder" if name else "folder"
+            raise WhorlError(f"{kind} {folder / name} has no images; add some or remove it")
         for entry in images:
             stat = entry.stat(follow_symlinks=entry.is_file())
             names.append(entry.path[start:].replace(os.sep, "/"))
@@ -117,11 +128,13 @@ def read_listings(
     """The data set of two listings (training and test images), or of one, which is split."""
     classes = listings[0].classes
     same_classes(classes, listings[-1].classes)
-    parts = [_part(listing, size, resident, options, notify) for listing in listings]
+    parts = [read_listing(listing, size, resident, options, notify) for listing in listings]
     return assemble(name, parts, classes, Inputs.images(size))
 
 
-def _part(listing: Listing, size: int, resident: bool, options: DataOptions, notify: Notify) -> Part:
+def read_listing(listing: Listing, size: int, resident: bool, options: DataOptions, notify: Notify) -> Part:
+    """The images of a listing, without those that cannot be read."""
+
     def image(i: int, side: int) -> Pixels:
         return decode(listing.root / listing.names[i], side, listing.names[i])
 

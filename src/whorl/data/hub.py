@@ -58,17 +58,17 @@ def load_hub(reference: str, directory: Path | None, options: DataOptions, notif
         raise WhorlError("hub: needs a name or a folder, as in hub:uoft-cs/cifar10")
     parts = _open(reference, directory)
     main = "train" if "train" in parts else next(iter(parts))
-    image, label = _columns(parts[main], name)
-    values = {part: _values(parts[part], label) for part in (main, *_TEST_PARTS) if part in parts}
+    image, label = image_column(parts[main], name), label_column(parts[main], name)
+    values = {part: label_values(parts[part], label) for part in (main, *_TEST_PARTS) if part in parts}
     if values[main] is None:
         raise WhorlError(f"{name}: column {label!r} of part {main!r} has images without a label")
     used = [main, *[part for part in _TEST_PARTS if values.get(part) is not None and part != main][:1]]
-    known, names = _classes(parts[main].features[label], [values[part] for part in used])
+    known, names = label_classes(parts[main].features[label], [values[part] for part in used])
     size = options.resize or SIZE
     resident = fits(sum(len(values[part]) for part in used), size)
 
     def opened(part: str) -> Part:
-        source = HubSource(_undecoded(parts[part], image), image, part, size)
+        source = HubSource(undecoded(parts[part], image), image, part, size)
         labels = np.searchsorted(known, values[part])
         content = f"{part} {parts[part]._fingerprint}"
         keep, held = gather(source.image, labels, names, size, resident, digest([content, image]), options, notify)
@@ -99,24 +99,32 @@ def _open(reference: str, directory: Path | None) -> dict[str, Any]:
     return dict(found) if isinstance(found, dict) else {"train": found}
 
 
-def _columns(rows: Any, name: str) -> tuple[str, str]:
-    """The names of the image column and of the label column."""
+def image_column(rows: Any, name: str) -> str:
+    """The first column of images; ``name`` is what errors call the table."""
     import datasets
 
     kinds = rows.features
     images = [column for column, kind in kinds.items() if isinstance(kind, datasets.Image)]
     if not images:
         raise WhorlError(f"{name} has no image column; its columns are {', '.join(kinds)}")
+    return str(images[0])
+
+
+def label_column(rows: Any, name: str) -> str:
+    """The column of class labels: one with a usual name, else the first that is declared as one."""
+    import datasets
+
+    kinds = rows.features
     usual = [column for column in _LABEL_COLUMNS if column in kinds]
     labels = usual or [column for column, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)]
     if not labels:
         raise WhorlError(
             f"{name} has no column named {' or '.join(_LABEL_COLUMNS)}; its columns are {', '.join(kinds)}"
         )
-    return images[0], labels[0]
+    return str(labels[0])
 
 
-def _values(rows: Any, label: str) -> Any:
+def label_values(rows: Any, label: str) -> Any:
     """The label column as an array, or None if some image has no label (which the hub marks by -1)."""
     if label not in rows.column_names:
         return None
@@ -125,7 +133,7 @@ def _values(rows: Any, label: str) -> Any:
     return None if not usable or (values.dtype.kind == "i" and values.min() < 0) else values
 
 
-def _classes(kind: Any, columns: list[Any]) -> tuple[Any, tuple[str, ...]]:
+def label_classes(kind: Any, columns: list[Any]) -> tuple[Any, tuple[str, ...]]:
     """The label values that occur, in natural order, and their class names."""
     declared = getattr(kind, "names", None)
     present = [np.unique(column) for column in columns]
@@ -134,7 +142,7 @@ def _classes(kind: Any, columns: list[Any]) -> tuple[Any, tuple[str, ...]]:
     return present[0], named[0]
 
 
-def _undecoded(rows: Any, column: str) -> Any:
+def undecoded(rows: Any, column: str) -> Any:
     """The image column alone, as encoded bytes."""
     import datasets
 

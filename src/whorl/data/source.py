@@ -195,7 +195,9 @@ class Concat:
             source.read(indices[rows] - start) for (rows, source), start in zip(parts, self._starts, strict=False)
         ]
         order = np.argsort(np.concatenate([rows for rows, _ in parts]))
-        return torch.cat(pieces).index_select(0, torch.from_numpy(order).to(pieces[0].device))
+        device = pieces[0].device  # the parts may be stored on different devices
+        joined = torch.cat([piece.to(device) for piece in pieces])
+        return joined.index_select(0, torch.from_numpy(order).to(device))
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,9 @@ def load_vectors(directory: Path | None, options: DataOptions, notify: Notify) -
     same_classes(names["train"], names.get("test", names["train"]))
     ids = {name: number for number, name in enumerate(names["train"])}
     parts = [_part(part, vectors[part], labels[part], ids) for part in vectors]
-    inputs = Inputs(kind="vectors", size=parts[0].images.size, mean=(0.0,), std=(1.0,), view="none", mirrors=False)
-    data = assemble("vectors", parts, names["train"], inputs)
-    return replace(data, inputs=replace(inputs, std=(_root_mean_square(data.train),)))
+    size = parts[0].images.size
+    data = assemble("vectors", parts, names["train"], Inputs.vectors(size))
+    return replace(data, inputs=Inputs.vectors(size, root_mean_square(data.train)))
 
 
 def _existing(path: Path | None) -> Path:
@@ -124,7 +124,7 @@ def _chunks(vectors: FloatArray) -> list[FloatArray]:
     return [vectors[start : start + _CHUNK] for start in range(0, len(vectors), _CHUNK)]
 
 
-def _root_mean_square(source: ImageSource) -> float:
+def root_mean_square(source: ImageSource) -> float:
     """The root mean square of all values; 1 if all of them are 0."""
     total = 0.0
     for start in range(0, len(source), _CHUNK):

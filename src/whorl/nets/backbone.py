@@ -87,7 +87,7 @@ def checked(backbone: object) -> Backbone:
     return found
 
 
-def inputs_of(backbone: Backbone, data: Inputs) -> Inputs:
-    """The input preparation a backbone brings along, else that of the data."""
+def own_inputs(backbone: object) -> Inputs | None:
+    """The input preparation that a backbone brings along, if any."""
     own = getattr(backbone, "inputs", None)
-    return own if isinstance(own, Inputs) else data
+    return own if isinstance(own, Inputs) else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
 from whorl.data.inputs import Inputs
+from whorl.data.source import Samples, in_memory
 from whorl.engine import State
 from whorl.errors import WhorlError
 from whorl.runs.files import nest, read_tensors, unnest, write_tensors
@@ -101,6 +103,35 @@ def load_task(folder: Path, number: int, inputs: Inputs) -> State:
         means = memory.pop("means").numpy() if "means" in memory else None
         memory = {name: memory[name] for name in ("images", "labels", "tasks")}
     return State(model, initial, memory, means, tuple(sizes), header.names, header.inputs or inputs)
+
+
+def save_state(path: Path, state: State, about: Mapping[str, Any]) -> None:
+    """Write a learner's whole state to one file, with ``about`` in its header."""
+    tensors = nest("model", state.model) | nest("initial", state.initial) | nest("memory", state.memory)
+    if state.means is not None:
+        tensors["means"] = torch.from_numpy(state.means)
+    for number, samples in enumerate(state.past):
+        tensors[f"past.{number}.images"] = samples.images.read(np.arange(len(samples)))
+        tensors[f"past.{number}.labels"] = torch.from_numpy(samples.labels)
+    write_tensors(path, tensors, {**state_header(state), **about})
+
+
+def load_state(path: Path) -> tuple[State, dict[str, Any]]:
+    """The state that :func:`save_state` wrote, and the whole header."""
+    tensors, about = read_tensors(path)
+    with belonging(path):
+        header = StateHeader.model_validate(about)
+        if header.inputs is None:
+            raise WhorlError(f"{path} does not hold a learner; pass a folder that `Whorl.save` wrote")
+        past = list[Samples]()
+        while f"past.{len(past)}.labels" in tensors:
+            images, labels = (tensors[f"past.{len(past)}.{name}"] for name in ("images", "labels"))
+            past.append(Samples(in_memory(images), labels.numpy()))
+        means = tensors["means"].numpy() if "means" in tensors else None
+        memory = {name: tensors[f"memory.{name}"] for name in ("images", "labels", "tasks")}
+        model, initial = unnest("model", tensors), unnest("initial", tensors)
+        model["head.weight"]
+    return State(model, initial, memory, means, header.sizes, header.names, header.inputs, tuple(past)), about
 
 
 def save_epoch(path: Path, task: int, halt: Halt, spent: Spent, log: int) -> None:

@@ -1,0 +1,42 @@
+"""Checks of a learner's config that its types cannot express: names, and values that exclude each other."""
+
+from __future__ import annotations
+
+from whorl import cluster
+from whorl.config import LearnerConfig
+from whorl.data.inputs import VIEWS
+from whorl.errors import WhorlError, unknown
+from whorl.labels import extractors
+from whorl.memory.select import get_selector
+from whorl.methods import method_of
+from whorl.nets import backbone
+from whorl.nets.heads import HEADS
+
+OWN_NET = "own"
+"""The value of ``net.arch`` for a backbone that the user passes as a module."""
+
+
+def check_learner(config: LearnerConfig) -> None:
+    """Raise a ``WhorlError`` if a name is unknown or two values exclude each other. Needs no data."""
+    if config.net.arch != OWN_NET:
+        backbone.find(config.net.arch)
+    extractors.find(config.pseudo.features)
+    for kind, name, known in (
+        ("head", config.net.head, list(HEADS)),
+        ("augmentation", config.train.augment, ["auto", *VIEWS]),
+    ):
+        if name not in known:
+            raise unknown(kind, name, known)
+    get_selector(config.memory.select)
+    cluster.create(**config.cluster.model_dump())
+    method, pseudo = method_of(config), config.pseudo
+    if pseudo.refresh and pseudo.features != "current":
+        raise WhorlError(
+            f"`pseudo.refresh` clusters with the current model; it cannot be combined with "
+            f"`pseudo.features={pseudo.features}`"
+        )
+    if pseudo.refresh and (method.online or method.hold_out_every):
+        reason = "uses each image once" if method.online else "holds images out by their first labels"
+        raise WhorlError(f"{method.name} {reason}; it cannot be combined with `pseudo.refresh`")
+    if config.classifier == "nme" and config.memory.quota == 0:
+        raise WhorlError("`classifier=nme` needs exemplars; set `memory.quota`, or `classifier=fc`")

@@ -1,0 +1,421 @@
+"""The estimator: a learner in scikit-learn's conventions, for data that come in any form."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from torch import nn
+
+from whorl.check import OWN_NET, check_learner
+from whorl.classifier import Classifier, Name
+from whorl.config import LearnerConfig, Tree, checked, override
+from whorl.data.adapt import Adapted, LabelsLike, SamplesLike, adapt, label_array
+from whorl.data.inputs import Inputs
+from whorl.data.trouble import file_errors
+from whorl.engine import Learner
+from whorl.errors import WhorlError
+from whorl.metrics.match import matched_accuracy
+from whorl.nets.backbone import Backbone, own_inputs
+from whorl.nets.backbone import checked as checked_backbone
+from whorl.progress import reporter
+from whorl.recipes import resolve_learner
+from whorl.runs.checkpoint import load_state, save_state
+from whorl.runs.files import read_tensors
+from whorl.runtime import Runtime, find_device, threads_for
+from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray
+
+FILE = "model.safetensors"
+_CHANGEABLE = ("device", "verbose")
+W = TypeVar("W", bound="Whorl")
+
+
+class Learned(BaseModel):
+    """A delivery that was learned, as :attr:`Whorl.deliveries_` lists it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    samples: int
+    """The number of samples."""
+    labelled: bool
+    """Whether the delivery came with labels."""
+    classes: tuple[str | int, ...]
+    """The names of the classes that were new in it."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Standing:
+    """All that learning changes. Replaced as a whole when a delivery is learned, so that it is never half changed."""
+
+    learner: Learner
+    deliveries: tuple[Learned, ...]
+    labels: IntArray
+    """The class ids of the samples of the last delivery."""
+    params: dict[str, Any]
+
+
+class Whorl(BaseEstimator):  # type: ignore[misc]
+    """Learns image classes one delivery after another: the initial one with labels, later ones without.
+
+    A delivery without labels is clustered with the model's own features. Each cluster becomes a new class, and a
+    class-incremental method learns the new classes without forgetting the old ones.
+
+    Parameters
+    ----------
+    method : str
+        The class-incremental method: ``ours`` (the paper's baseline), ``lwf``, ``icarl``, ``eeil``, ``lucir``, ``wa``,
+        ``bic``, ``ilio``, ``finetune``, ``joint``, or one that another package registers.
+    net : str or torch.nn.Module
+        The backbone: the name of a registered one, such as ``resnet32``, or a module with an integer attribute ``dim``,
+        the number of its features. A module is copied and used with the weights it has. ``auto`` selects ``identity``
+        for vectors, ``resnet18`` for images of at least 128 pixels, and ``resnet32`` for smaller ones.
+    recipe : {"fast", "paper", "demo"}
+        The set of constants for training.
+    inputs : Inputs, optional
+        How samples are prepared: size, mean, standard deviation and random views. By default, images keep their size
+        (files are resized to 32 pixels) and are normalised with the mean of ImageNet, and vectors are divided by their
+        root mean square. All later samples are prepared like those of the initial delivery.
+    options : dict, optional
+        Further config values by key, such as ``{"memory.quota": 50, "train.epochs": 5}``.
+    device : str
+        ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``.
+    verbose : int
+        0 for no output, 1 for a progress bar on stderr.
+    random_state : int
+        The seed of everything random. The same seed and the same deliveries give the same model, bit for bit, on the
+        same machine with the same number of threads.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The names of all classes, in the order in which they were learned.
+    deliveries_ : tuple of Learned
+        What was learned so far: for each delivery its number of samples, whether it had labels, and its new classes.
+    labels_ : ndarray
+        The class that each sample of the last delivery was learned as.
+    classifier_ : Classifier
+        The model as it is now, immutable.
+    config_ : LearnerConfig
+        All settings, including those that the recipe and the method chose.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from whorl import Whorl
+    >>> rng = np.random.default_rng(0)
+    >>> centres = rng.normal(size=(6, 16))
+    >>> def draw(classes):
+    ...     y = np.repeat(classes, 30)
+    ...     return (centres[y] + 0.1 * rng.normal(size=(len(y), 16))).astype(np.float32), y
+    >>> model = Whorl(method="icarl", random_state=0, verbose=0)
+    >>> x, y = draw([0, 1, 2, 3])
+    >>> model.learn(x, y).classes_
+    array([0, 1, 2, 3])
+    >>> x, _ = draw([4, 5])
+    >>> model.learn(x, new=2).classes_
+    array([0, 1, 2, 3, 4, 5])
+    >>> x, y = draw([0, 1, 2, 3, 4, 5])
+    >>> model.score(x, y)
+    1.0
+    """
+
+    def __init__(
+        self,
+        method: str = "ours",
+        *,
+        net: str | nn.Module = "auto",
+        recipe: str = "fast",
+        inputs: Inputs | None = None,
+        options: Mapping[str, Any] | None = None,
+        device: str = "auto",
+        verbose: int = 1,
+        random_state: int = 0,
+    ) -> None:
+        self.method = method
+        self.net = net
+        self.recipe = recipe
+        self.inputs = inputs
+        self.options = options
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def learn(self: W, images: SamplesLike, labels: LabelsLike | None = None, new: int | None = None) -> W:
+        """Learn a delivery. If it fails or is interrupted, the model stays as it was.
+
+        Parameters
+        ----------
+        images : array, tensor, list of paths, folder, data set of Hugging Face, or ImageSource
+            The samples: uint8 images [n, height, width, 3], or float vectors [n, d].
+        labels : array, optional
+            An integer or string per sample. Labels that the model knows add samples to known classes, other labels are
+            new classes. For a folder, ``"folders"`` uses the names of its subfolders; for a data set of Hugging Face,
+            the name of its label column. The initial delivery of either kind is labelled in this way by default.
+        new : int, optional
+            The number of new classes in a delivery without labels. They are called by the next integers, or
+            ``"cluster 5"`` where the labels are strings.
+
+        Returns
+        -------
+        Whorl
+            The model itself.
+        """
+        before: _Standing | None = getattr(self, "_standing", None)
+        if before is None:
+            delivery, names, learner = self._begin(images, labels, new)
+        else:
+            self._check_unchanged(before.params)
+            learner = copy.copy(before.learner)  # a learner replaces its parts and never changes them
+            learner.runtime = self._runtime(learner.config)
+            delivery, names = self._delivery(images, labels, new, learner)
+        number = len(learner.sizes) + 1
+        with reporter(not self.verbose, "delivery") as progress, threads_for(learner.config.net.arch):
+            progress.begin(0, learner.passes(delivery), 0)
+            progress.task(number, delivery.new or 0)
+            for position in learner.learn(delivery, progress, names=names):
+                assert position.record is not None
+                progress.epoch(position.record)
+        assert learner.labels is not None
+        added = Learned(samples=len(delivery.images), labelled=delivery.labels is not HIDDEN, classes=names)
+        deliveries = (*(before.deliveries if before else ()), added)
+        params = before.params if before else self._params()
+        self._standing = _Standing(learner, deliveries, learner.labels.ids, params)
+        return self
+
+    def predict(self, images: SamplesLike) -> npt.NDArray[Any]:
+        """The name of the most likely class of each sample. The images of a folder are taken in sorted order."""
+        return self.classes_[self.classifier_.predict(self._source(images))]
+
+    def predict_proba(self, images: SamplesLike) -> FloatArray:
+        """The probability of each class [n, classes], in the order of ``classes_``. Not calibrated."""
+        return self.classifier_.probabilities(self._source(images))
+
+    def transform(self, images: SamplesLike) -> FloatArray:
+        """The features [n, dim] of the samples."""
+        return self.classifier_.features(self._source(images))
+
+    def score(self, images: SamplesLike, labels: LabelsLike) -> float:
+        """The accuracy on samples with true labels.
+
+        If every class was learned with labels, this is the share of correct predictions. Otherwise the names of the
+        unlabelled classes mean nothing, and this is the paper's ACC: the share of correct predictions under the best
+        one-to-one assignment of predicted classes to true ones.
+        """
+        predicted = self.predict(images)
+        truth = label_array(labels, len(predicted))
+        if all(delivery.labelled for delivery in self.deliveries_):
+            return float(np.mean(predicted == truth))
+        found, true = (np.unique(values, return_inverse=True) for values in (predicted, truth))
+        ids: tuple[IntArray, IntArray] = (found[1].astype(np.int64), true[1].astype(np.int64))
+        return matched_accuracy(*ids, len(found[0]), len(true[0]))
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The names of all classes, in the order in which they were learned."""
+        return np.array(self._learner.names)
+
+    @property
+    def deliveries_(self) -> tuple[Learned, ...]:
+        """What was learned so far."""
+        return self._now.deliveries
+
+    @property
+    def labels_(self) -> npt.NDArray[Any]:
+        """The class that each sample of the last delivery was learned as."""
+        return self.classes_[self._now.labels]
+
+    @property
+    def classifier_(self) -> Classifier:
+        """The model as it is now, immutable."""
+        return self._learner.classifier
+
+    @property
+    def config_(self) -> LearnerConfig:
+        """All settings, including those that the recipe and the method chose."""
+        return self._learner.config
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write the model to ``folder`` as one file, ``model.safetensors``, and return its path.
+
+        The file holds everything that is needed to predict and to learn further. A backbone that was passed as a module
+        is stored by its weights only.
+        """
+        path, now = Path(folder) / FILE, self._now
+        with file_errors("the model"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and "estimator" not in read_tensors(path)[1]:
+            raise WhorlError(f"{path} was not written by Whorl.save; choose another folder")
+        params = {name: value for name, value in now.params.items() if name not in _CHANGEABLE}
+        if isinstance(params["net"], nn.Module):
+            params["net"] = None
+        about = {
+            "estimator": _Params(**params).model_dump(),
+            "config": now.learner.config.tree(),
+            "deliveries": [delivery.model_dump() for delivery in now.deliveries],
+            "labels": now.labels.tolist(),
+        }
+        save_state(path, now.learner.state(), about)
+        return path
+
+    @classmethod
+    def load(
+        cls: type[W],
+        folder: str | PathLike[str],
+        *,
+        net: nn.Module | None = None,
+        device: str = "auto",
+        verbose: int = 1,
+    ) -> W:
+        """The model that :meth:`save` wrote to ``folder``.
+
+        ``net`` is the backbone, for a model that was made with a module of its own. Its weights are replaced by the
+        stored ones.
+        """
+        path = Path(folder) / FILE
+        if not path.is_file():
+            raise WhorlError(f"{folder} has no {FILE}; pass a folder that Whorl.save wrote")
+        state, about = load_state(path)
+        saved = _Saved.model_validate(about)
+        params = saved.estimator
+        if params.net is None and net is None:
+            raise WhorlError(f"{path} was learned with its own backbone; pass it as `net`")
+        if params.net is not None and net is not None:
+            raise WhorlError(f"{path} was learned with the network {params.net!r}; leave `net` out")
+        model = cls(**{**vars(params), "net": net or params.net}, device=device, verbose=verbose)
+        config = checked(LearnerConfig, saved.config)
+        learner = Learner(config, state.inputs, model._runtime(config), model._backbone())
+        learner.restore(state)
+        labels = np.array(saved.labels, dtype=np.int64)
+        model._standing = _Standing(learner, saved.deliveries, labels, model._params())
+        return model
+
+    @property
+    def _now(self) -> _Standing:
+        standing: _Standing | None = getattr(self, "_standing", None)
+        if standing is None:
+            raise NotFittedError("this Whorl has not learned anything yet; call learn with labelled samples first")
+        return standing
+
+    @property
+    def _learner(self) -> Learner:
+        return self._now.learner
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a delivery has been learned, for scikit-learn's ``check_is_fitted``."""
+        return hasattr(self, "_standing")
+
+    def _begin(
+        self, images: SamplesLike, labels: LabelsLike | None, new: int | None
+    ) -> tuple[Delivery, tuple[Name, ...], Learner]:
+        """The initial delivery, the names of its classes, and a learner that suits it."""
+        backbone = self._backbone()
+        wanted = own_inputs(backbone) or self.inputs
+        found = _adapted(images, labels, wanted.size if wanted else None, labelled=True)
+        inputs = wanted or found.inputs()
+        config = resolve_learner(self._asked(), inputs)
+        check_learner(config)
+        learner = Learner(config, inputs, self._runtime(config), backbone)
+        return *_numbered(found, new, learner), learner
+
+    def _delivery(
+        self, images: SamplesLike, labels: LabelsLike | None, new: int | None, learner: Learner
+    ) -> tuple[Delivery, tuple[Name, ...]]:
+        """A later delivery, and the names of its new classes."""
+        return _numbered(_adapted(images, labels, learner.inputs.size, labelled=False), new, learner)
+
+    def _source(self, images: SamplesLike) -> ImageSource:
+        with file_errors("the samples"):
+            return adapt(images, size=self._learner.inputs.size, strict=True).images
+
+    def _asked(self) -> Tree:
+        """The config values that the parameters set."""
+        arch = OWN_NET if isinstance(self.net, nn.Module) else None if self.net == "auto" else self.net
+        own = {"method.name": self.method, "recipe": self.recipe, "seed": self.random_state, "net.arch": arch}
+        return override(*{**own, **(self.options or {})}.items())
+
+    def _backbone(self) -> Backbone | None:
+        return checked_backbone(self.net) if isinstance(self.net, nn.Module) else None
+
+    def _runtime(self, config: LearnerConfig) -> Runtime:
+        return Runtime(find_device(self.device), config.precision)
+
+    def _params(self) -> dict[str, Any]:
+        """The parameters, with a copy of the options, which a user might change in place."""
+        options = None if self.options is None else dict(self.options)
+        return {**self.get_params(deep=False), "options": options}
+
+    def _check_unchanged(self, before: dict[str, Any]) -> None:
+        for name, value in self.get_params(deep=False).items():
+            if name not in _CHANGEABLE and value is not before[name] and value != before[name]:
+                raise WhorlError(f"`{name}` cannot change after the initial delivery; make a new Whorl instead")
+
+
+class _Params(BaseModel):
+    """The parameters of a stored model."""
+
+    method: str
+    net: str | None
+    """None for a backbone that was passed as a module."""
+    recipe: str
+    inputs: Inputs | None
+    options: dict[str, Any] | None
+    random_state: int
+
+
+class _Saved(BaseModel):
+    """The header of a stored model."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    estimator: _Params
+    config: dict[str, Any]
+    deliveries: tuple[Learned, ...]
+    labels: tuple[int, ...]
+
+
+def _adapted(images: SamplesLike, labels: LabelsLike | None, size: int | None, labelled: bool) -> Adapted:
+    with file_errors("the samples"):
+        return adapt(images, labels, size, labelled)
+
+
+def _numbered(found: Adapted, new: int | None, learner: Learner) -> tuple[Delivery, tuple[Name, ...]]:
+    """The samples as a delivery with class ids, and the names of the new classes."""
+    images, known = found.images, {name: number for number, name in enumerate(learner.names)}
+    if found.labels is None:
+        if not known:
+            raise WhorlError("the initial delivery needs labels; later ones can come without")
+        if new is None or not 1 <= new <= len(images):
+            raise WhorlError(
+                f"a delivery without labels needs `new`, the number of new classes, between 1 and {len(images)}"
+            )
+        return Delivery(images, HIDDEN, new), _made_up(list(known), new)
+    unique, inverse = np.unique(found.labels, return_inverse=True)
+    names: list[Name] = unique.tolist()
+    if known and isinstance(next(iter(known)), str) != isinstance(names[0], str):
+        before, now = ("strings", "integers") if isinstance(names[0], int) else ("integers", "strings")
+        raise WhorlError(f"the classes so far are called by {before}; `labels` must be {before} too, not {now}")
+    fresh = tuple(name for name in names if name not in known)
+    if new is not None and new != len(fresh):
+        raise WhorlError(f"the labels hold {len(fresh)} new classes, but `new={new}`; leave `new` out")
+    ids = known | {name: len(known) + number for number, name in enumerate(fresh)}
+    labels = np.array([ids[name] for name in names], dtype=np.int64)[inverse]
+    return Delivery(images, labels, len(fresh)), fresh
+
+
+def _made_up(known: list[Name], new: int) -> tuple[Name, ...]:
+    """Names for classes that nobody has named: the next integers, or numbered clusters where names are strings."""
+    numbers = [name for name in known if isinstance(name, int)]
+    if numbers:
+        return tuple(range(max(numbers) + 1, max(numbers) + 1 + new))
+    free = (f"cluster {number}" for number in itertools.count(1))
+    return tuple(itertools.islice((name for name in free if name not in known), new))
