@@ -23,7 +23,7 @@ from whorl.memory.nme import class_means
 from whorl.memory.select import Selection, get_selector
 from whorl.memory.update import Update, updated
 from whorl.methods import method_of
-from whorl.methods.base import Load
+from whorl.methods.base import Load, Method
 from whorl.nets import backbone as nets
 from whorl.nets.backbone import Backbone
 from whorl.nets.extract import Features, extract
@@ -64,18 +64,20 @@ class Learner:
     def __init__(
         self, config: LearnerConfig, inputs: Inputs, runtime: Runtime, backbone: Backbone | None = None
     ) -> None:
-        self.config, self.runtime = config, runtime
+        self.config: LearnerConfig = config
+        self.runtime: Runtime = runtime
         self._injected, self._data_inputs = backbone, inputs
-        self.method = method_of(config)
+        self.method: Method = method_of(config)
         clusterer = cluster.create(**config.cluster.model_dump())
-        self.labeler = Labeler(config.pseudo, config.seed, extractors.find(config.pseudo.features), clusterer)
-        self.model = self._new_model(config.seed)
-        self.inputs = (nets.own_inputs(self.model.backbone) or inputs).viewed(config.train.augment)
-        self.frozen = self.model.frozen()
+        extractor = extractors.find(config.pseudo.features)
+        self.labeler: Labeler = Labeler(config.pseudo, config.seed, extractor, clusterer)
+        self.model: Model = self._new_model(config.seed)
+        self.inputs: Inputs = (nets.own_inputs(self.model.backbone) or inputs).viewed(config.train.augment)
+        self.frozen: Model = self.model.frozen()
         """The model after the last delivery, for inference."""
         self._initial = self.frozen
         self._initial_weights = weights(self.model)
-        self.memory = Memory(config.memory.policy, config.memory.quota)
+        self.memory: Memory = Memory(config.memory.policy, config.memory.quota)
         self.means: FloatArray | None = None
         self.sizes: tuple[int, ...] = ()
         self.names: tuple[Name, ...] = ()

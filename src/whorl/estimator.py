@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
@@ -35,15 +34,33 @@ from whorl.runs.files import read_tensors
 from whorl.runtime import Runtime, find_device, threads_for
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray
 
+E = TypeVar("E")
+W = TypeVar("W", bound="Whorl")
+
+if TYPE_CHECKING:
+
+    class BaseEstimator:
+        """The part of scikit-learn's base class that whorl uses, with types."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """The parameters by name."""
+            ...
+
+        def set_params(self: E, **params: Any) -> E:
+            """Set parameters by name; returns the estimator."""
+            ...
+
+else:
+    from sklearn.base import BaseEstimator
+
 FILE = "model.safetensors"
 _CHANGEABLE = ("device", "verbose")
-W = TypeVar("W", bound="Whorl")
 
 
 class Learned(BaseModel):
     """A delivery that was learned, as :attr:`Whorl.deliveries_` lists it."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     samples: int
     """The number of samples."""
@@ -64,7 +81,7 @@ class _Standing:
     params: dict[str, Any]
 
 
-class Whorl(BaseEstimator):  # type: ignore[misc]
+class Whorl(BaseEstimator):
     """Learns image classes one delivery after another: the initial one with labels, later ones without.
 
     A delivery without labels is clustered with the model's own features. Each cluster becomes a new class, and a
@@ -375,7 +392,7 @@ class _Params(BaseModel):
 class _Saved(BaseModel):
     """The header of a stored model."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
 
     estimator: _Params
     config: dict[str, Any]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from torch import Tensor
 
 from whorl.reporter import EpochRecord, Silent
@@ -20,7 +20,8 @@ class Meter:
     """Counts images, and estimates the time left from the speed of the last 30 seconds."""
 
     def __init__(self) -> None:
-        self.total, self.done = 0, 0
+        self.total: int = 0
+        self.done: int = 0
         self._marks: list[tuple[float, int]] = []
 
     def begin(self, total: int, done: int) -> None:
@@ -68,8 +69,9 @@ class Lines(Quiet):
     """Prints one line per epoch."""
 
     def __init__(self, unit: str = "task") -> None:
-        self.meter = Meter()
-        self.unit, self.tasks = unit, 0
+        self.meter: Meter = Meter()
+        self.unit: str = unit
+        self.tasks: int = 0
 
     def begin(self, tasks: int, images: int, done: int) -> None:
         """Store how much there is to do. ``tasks`` is 0 if their number is not known."""
@@ -113,8 +115,8 @@ class Bar(Lines):
     def __init__(self, unit: str = "task") -> None:
         super().__init__(unit)
         columns = TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[status]}")
-        self.bar = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
-        self.row = self.bar.add_task("", total=None, status="")
+        self.bar: Progress = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
+        self.row: TaskID = self.bar.add_task("", total=None, status="")
         self._where, self._next = "", 0.0
         self.bar.start()
 

@@ -47,13 +47,15 @@ class _Hidden:
             raise AttributeError(name)
         self._touch()
 
-    __getitem__ = __iter__ = __len__ = __array__ = __bool__ = _touch
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _touch
-    __add__ = __radd__ = __sub__ = __rsub__ = __int__ = __float__ = __index__ = _touch
-
     def __repr__(self) -> str:
         return "HIDDEN"
 
+
+for _name in (
+    "getitem", "iter", "len", "array", "bool", "eq", "ne", "lt", "le", "gt", "ge", "hash", "add", "radd", "sub", "rsub",
+    "int", "float", "index",
+):  # fmt: skip
+    setattr(_Hidden, f"__{_name}__", _Hidden._touch)
 
 HIDDEN: _Hidden = _Hidden()
 """The labels of a delivery that comes without labels. The only allowed test is ``labels is HIDDEN``."""

@@ -20,7 +20,7 @@ from whorl.cli.reproduce import reproduce
 from whorl.cli.run import run
 from whorl.errors import WhorlError
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

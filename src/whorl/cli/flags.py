@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer import Option as Opt
 
 from whorl.errors import WhorlError
 
-Opt = typer.Option
 _QUOTED = re.compile(r"`([a-z0-9_]+(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
 _SECTION = re.compile(r"(?:data|stream|method|net|train|optim|cluster|pseudo|memory)\.\w+")
 

@@ -33,8 +33,9 @@ class Copies:
     """A source with every kind of copy: all images in the first kind, then all in the second, and so on."""
 
     def __init__(self, source: ImageSource, inputs: Inputs, seed: int) -> None:
-        self.source, self.size = source, inputs.size
-        self.resident = source.resident
+        self.source: ImageSource = source
+        self.size: int = inputs.size
+        self.resident: bool = source.resident
         self._photos = inputs.view == "resized_crop"
         self._kinds = kinds(inputs)
         self._draws = torch.rand(len(self), 6, generator=generator(seed, "copies"))

@@ -30,7 +30,10 @@ class HubSource:
     resident = False
 
     def __init__(self, rows: Any, column: str, part: str, size: int) -> None:
-        self.rows, self.column, self.part, self.size = rows, column, part, size
+        self.rows: Any = rows
+        self.column: str = column
+        self.part: str = part
+        self.size: int = size
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -168,7 +168,7 @@ class Concat:
     def __init__(self, sources: Sequence[ImageSource]) -> None:
         if len({source.size for source in sources}) != 1:
             raise ValueError(f"sources must have the same size, got {[source.size for source in sources]}")
-        self.sources = tuple(sources)
+        self.sources: tuple[ImageSource, ...] = tuple(sources)
         self._starts = np.cumsum([0, *map(len, self.sources)])
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -13,7 +13,7 @@ from whorl.runtime import Runtime
 class Message(BaseModel):
     """A frozen record that is sent as one line."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     def line(self) -> str:
         """The message as JSON, with its newline."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor
@@ -21,7 +22,7 @@ class Bic(Method):
 
     name = "bic"
     head = "corrected"
-    heads = ("corrected",)
+    heads: ClassVar[tuple[str, ...]] = ("corrected",)
 
     temperature: float = Field(2.0, gt=0)
     every: int = Field(10, ge=2)

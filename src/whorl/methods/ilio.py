@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ class Ilio(Method):
 
     name = "ilio"
     head = "means"
-    heads = ("means",)
+    heads: ClassVar[tuple[str, ...]] = ("means",)
     online = True
 
     temperature: float = Field(2.0, gt=0)

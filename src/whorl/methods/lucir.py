@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -23,7 +24,7 @@ class Lucir(Method):
 
     name = "lucir"
     head = "cosine"
-    heads = ("cosine",)
+    heads: ClassVar[tuple[str, ...]] = ("cosine",)
     final_relu = False
 
     less_forget: float = Field(5.0, ge=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -21,7 +21,7 @@ class Wa(Method):
 
     name = "wa"
     head = "linear-nobias"
-    heads = ("linear-nobias", "linear")
+    heads: ClassVar[tuple[str, ...]] = ("linear-nobias", "linear")
 
     temperature: float = Field(2.0, gt=0)
     norm: Literal[1, 2] = 2

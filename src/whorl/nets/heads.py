@@ -24,7 +24,7 @@ class LinearHead(nn.Module):
 
     def __init__(self, dim: int, bias: bool = True) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(0, dim))
+        self.weight: nn.Parameter = nn.Parameter(torch.empty(0, dim))
         self.bias = nn.Parameter(torch.empty(0)) if bias else None
 
     def forward(self, features: Tensor) -> Tensor:
@@ -59,8 +59,8 @@ class CorrectedHead(LinearHead):
 
     def __init__(self, dim: int) -> None:
         super().__init__(dim)
-        self.beta = nn.Parameter(torch.ones(()), requires_grad=False)
-        self.gamma = nn.Parameter(torch.zeros(()), requires_grad=False)
+        self.beta: nn.Parameter = nn.Parameter(torch.ones(()), requires_grad=False)
+        self.gamma: nn.Parameter = nn.Parameter(torch.zeros(()), requires_grad=False)
         self.register_buffer("newest", torch.empty(0, dtype=torch.bool))
 
     def forward(self, features: Tensor) -> Tensor:
@@ -108,8 +108,8 @@ class CosineHead(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(0, dim))
-        self.eta = nn.Parameter(torch.ones(()))
+        self.weight: nn.Parameter = nn.Parameter(torch.empty(0, dim))
+        self.eta: nn.Parameter = nn.Parameter(torch.ones(()))
 
     def cosines(self, features: Tensor) -> Tensor:
         """The cosines without the scale."""

@@ -31,7 +31,7 @@ class Model(nn.Module):
         module = checked(backbone)
         assert isinstance(module, nn.Module)
         self.backbone = module
-        self.dim = module.dim
+        self.dim: int = module.dim
         self.head: Head = head
         self.seed = seed
 

@@ -19,7 +19,7 @@ class ConvNorm(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
+        self.conv: nn.Conv2d = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
         self.norm: nn.Module = nn.BatchNorm2d(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -34,8 +34,8 @@ class PadShortcut(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.stride = stride
-        self.before = (outputs - inputs) // 2
-        self.after = outputs - inputs - self.before
+        self.before: int = (outputs - inputs) // 2
+        self.after: int = outputs - inputs - self.before
 
     def forward(self, x: Tensor) -> Tensor:
         """Subsample and pad."""
@@ -47,8 +47,8 @@ class BasicBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, stride: int, shortcut: nn.Module, relu: bool = True) -> None:
         super().__init__()
-        self.first = ConvNorm(inputs, outputs, 3, stride)
-        self.second = ConvNorm(outputs, outputs, 3)
+        self.first: ConvNorm = ConvNorm(inputs, outputs, 3, stride)
+        self.second: ConvNorm = ConvNorm(outputs, outputs, 3)
         self.shortcut = shortcut
         self.relu = relu
 
@@ -67,7 +67,7 @@ class ResNet(nn.Module):
         self, stem: nn.Module, inputs: int, widths: Sequence[int], depth: int, project: bool, relu: bool
     ) -> None:
         super().__init__()
-        self.dim = widths[-1]
+        self.dim: int = widths[-1]
         blocks: list[nn.Module] = []
         for stage, width in enumerate(widths):
             for position in range(depth):
@@ -79,7 +79,7 @@ class ResNet(nn.Module):
                 blocks.append(BasicBlock(inputs, width, stride, shortcut, relu or not last))
                 inputs = width
         self.stem = stem
-        self.blocks = nn.Sequential(*blocks)
+        self.blocks: nn.Sequential = nn.Sequential(*blocks)
 
     def forward(self, x: Tensor) -> Tensor:
         """The pooled features [n, dim]."""

@@ -24,9 +24,12 @@ class Mlp(nn.Module):
 
     def __init__(self, size: int, final_relu: bool = True, hidden: int = 512, dim: int = 128) -> None:
         super().__init__()
-        self.dim, self.final_relu = dim, final_relu
-        self.hidden, self.hidden_norm = nn.Linear(size, hidden), nn.LayerNorm(hidden)
-        self.out, self.out_norm = nn.Linear(hidden, dim), nn.LayerNorm(dim)
+        self.dim: int = dim
+        self.final_relu: bool = final_relu
+        self.hidden: nn.Linear = nn.Linear(size, hidden)
+        self.hidden_norm: nn.LayerNorm = nn.LayerNorm(hidden)
+        self.out: nn.Linear = nn.Linear(hidden, dim)
+        self.out_norm: nn.LayerNorm = nn.LayerNorm(dim)
 
     def forward(self, x: Tensor) -> Tensor:
         """The features [n, dim]."""

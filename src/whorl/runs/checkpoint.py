@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ class Spent:
 class Position(BaseModel):
     """The header of an epoch file."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
 
     format: int = 1
     task: int
@@ -66,7 +66,7 @@ def state_header(state: State) -> dict[str, object]:
 class StateHeader(BaseModel):
     """What :func:`state_header` writes; older files have none of it."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
 
     format: int = 1
     sizes: tuple[int, ...] = ()

@@ -50,7 +50,8 @@ class Run:
     """A run's folder. Call :meth:`lock` before writing."""
 
     def __init__(self, path: Path, config: ExperimentConfig) -> None:
-        self.path, self.config = path, config
+        self.path: Path = path
+        self.config: ExperimentConfig = config
         self._lock = FileLock(path / "lock")
 
     @classmethod
