@@ -36,6 +36,7 @@ class Classifier:
 
     def features(self, images: ImageSource) -> FloatArray:
         """The features [n, dim] of the samples."""
+        self.inputs.check(images)
         return extract(self.net.backbone, self.net.dim, images, self.inputs, self.runtime)
 
     def scores(self, images: ImageSource) -> dict[str, FloatArray]:

@@ -14,7 +14,6 @@ from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
-from whorl.errors import WhorlError
 from whorl.labels import extractors
 from whorl.labels.labeler import Labeler
 from whorl.memory.holdout import hold_out
@@ -105,7 +104,7 @@ class Learner:
         ``names`` are the names of the new classes; by default a class is called by its id.
         """
         number = len(self.sizes) + 1
-        self._check_size(delivery.images)
+        self.inputs.check(delivery.images)
         delivery = replace(delivery, images=self.runtime.hold(delivery.images))
         model = copy.deepcopy(self.model)
         features = Features(model, self.inputs, self.runtime)
@@ -200,12 +199,6 @@ class Learner:
         past = sum(map(len, self.past)) if self.method.needs_past else len(self.memory) * self.method.needs_memory
         load = Load(len(self.sizes) + 1, self.known, max(new, 0), len(delivery.images), past, self.inputs)
         return self.method.passes(self.config.train, load)
-
-    def _check_size(self, images: ImageSource) -> None:
-        found, wanted = images.size, self.inputs.size
-        if found < wanted or (found > wanted and self.inputs.kind == "vectors"):
-            kind = "vectors of length" if self.inputs.kind == "vectors" else "images of side"
-            raise WhorlError(f"the network takes {kind} {wanted}, not {found}")
 
     def _held_out(self, labels: Labelling, number: int) -> IntArray:
         """The samples to hold out for validation: per class as many as known classes have among their exemplars."""

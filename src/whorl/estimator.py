@@ -209,6 +209,12 @@ class Whorl(BaseEstimator):
         self._standing = _Standing(learner, deliveries, learner.labels.ids, params)
         return self
 
+    def fit(self: W, images: SamplesLike, labels: LabelsLike | None = None) -> W:
+        """Start from scratch and learn an initial delivery, as scikit-learn's tools expect it of an estimator."""
+        fresh = type(self)(**self.get_params(deep=False))
+        self._standing = fresh.learn(images, labels)._standing
+        return self
+
     def predict(self, images: SamplesLike) -> npt.NDArray[Any]:
         """The name of the most likely class of each sample. The images of a folder are taken in sorted order."""
         return self.classes_[self.classifier_.predict(self._source(images))]

@@ -97,7 +97,7 @@ def adapt(
     labelled : bool
         Whether a folder or a table without ``labels`` is labelled by its subfolders or its label column.
     strict : bool
-        Whether a broken image in a folder raises an error instead of being skipped with a warning.
+        Whether a broken image in a folder raises an error instead of being skipped with a warning; labels are not read.
     """
     if isinstance(given, str | os.PathLike):
         return _folder(Path(given), labels, size, labelled, strict)
@@ -162,7 +162,7 @@ def _files(paths: list[Path], size: int) -> ImageSource:
     """Image files. They are decoded into memory if they fit."""
     names = [str(path.absolute()) for path in paths]
     held = _decoded(lambda i, side: decode(paths[i], side), len(paths), size)
-    return held or FileSource(Path("/"), names, size)
+    return FileSource(Path("/"), names, size) if held is None else held
 
 
 def _decoded(image: Callable[[int, int], Pixels], count: int, size: int) -> ArraySource | None:
@@ -178,7 +178,7 @@ def _decoded(image: Callable[[int, int], Pixels], count: int, size: int) -> Arra
 
     broken = failures(range(count), attempt, THREADS)
     if broken:
-        raise WhorlError(f"{broken[min(broken)]}; leave it out")
+        raise WhorlError(f"{broken[min(broken)]}; repair or remove it")
     return ArraySource(torch.from_numpy(pixels)) if resident else None
 
 
@@ -190,7 +190,9 @@ def _folder(path: Path, labels: Any, size: int | None, labelled: bool, strict: b
     named = labels is not None or labelled
     listing = scan(path, "", warn) if named else scan_all(path, warn)
     side = size or SIZE
-    part = read_listing(listing, side, fits(len(listing.names), side), DataOptions(strict=strict), warn)
+    if strict:
+        return Adapted(_files([path / name for name in listing.names], side), None)
+    part = read_listing(listing, side, fits(len(listing.names), side), DataOptions(), warn)
     return Adapted(part.images, np.array(listing.classes)[part.labels] if named else None)
 
 
@@ -198,7 +200,8 @@ def _table(rows: Any, labels: Any, size: int | None, labelled: bool) -> Adapted:
     name = "the data set"
     column, side = image_column(rows, name), size or SIZE
     source = HubSource(undecoded(rows, column), column, "row ", side)
-    images = _decoded(source.image, len(source), side) or source
+    held = _decoded(source.image, len(source), side)
+    images: ImageSource = source if held is None else held
     if labels is None and labelled:
         labels = label_column(rows, name)
     if not isinstance(labels, str):

@@ -85,7 +85,7 @@ def scan(root: Path, part: str, notify: Notify, classes: Sequence[str] | None = 
 
 def scan_all(root: Path, notify: Notify) -> Listing:
     """List all images below ``root``, in whatever folders they are, as one class without a name."""
-    return _listed(root, "", [""], notify)
+    return _listed(root.absolute(), "", [""], notify)
 
 
 def _listed(root: Path, part: str, chosen: Sequence[str], notify: Notify) -> Listing:
@@ -94,7 +94,7 @@ def _listed(root: Path, part: str, chosen: Sequence[str], notify: Notify) -> Lis
     stats: list[tuple[int, int, int]] = []
     other = 0
     for label, name in enumerate(chosen):
-        start = len(str(folder / name)) - len(str(Path(part, name)))  # faster than relative_to for a million files
+        start = len(os.path.join(folder / name, "")) - len(os.path.join(part, name, ""))  # faster than relative_to
         entries = sorted(_files(folder / name), key=lambda entry: entry.path)
         images = [entry for entry in entries if is_image(entry.name)]
         other += len(entries) - len(images)

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from whorl.errors import WhorlError
+from whorl.types import ImageSource
 
 View = Callable[[Tensor, int, torch.Generator], Tensor]
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -144,6 +148,16 @@ class Inputs:
     def photos(self) -> bool:
         """Whether these are photos (random resized crops, or a side of 128 pixels or more) and not small images."""
         return self.kind == "images" and (self.view == "resized_crop" or self.size >= PHOTO_SIZE)
+
+    def check(self, images: ImageSource) -> None:
+        """Raise a ``WhorlError`` unless the samples are of this kind and large enough."""
+        if not len(images):
+            raise WhorlError("there are no samples")
+        found, wanted = images.size, self.size
+        kind = "vectors" if images.read(np.arange(1)).ndim == 2 else "images"
+        if kind != self.kind or found < wanted or (found > wanted and kind == "vectors"):
+            words = {"vectors": "vectors of length", "images": "images of side"}
+            raise WhorlError(f"the network takes {words[self.kind]} {wanted}, not {words[kind]} {found}")
 
     def viewed(self, view: str) -> Inputs:
         """The same with another random view; ``auto`` keeps the present one."""

@@ -1,0 +1,426 @@
+"""Whorl in Python: the same bits as ``whorl run``, scikit-learn's conventions, every form of samples, saving, errors."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from PIL import Image
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+import whorl.estimator
+from whorl import Inputs, Whorl, WhorlError
+from whorl.data import DataOptions, load
+from whorl.data.stream import class_incremental, split_sizes
+from whorl.engine import State
+from whorl.experiment import run
+from whorl.progress import Quiet
+from whorl.recipes import resolve
+from whorl.runs.run import Run
+from whorl.types import HIDDEN, IntArray, granted
+
+FEW = {"train.first_epochs": 2, "train.epochs": 2, "cluster.restarts": 2}
+
+
+def same(one: State, other: State) -> bool:
+    """Whether two learners are equal, bit for bit."""
+    tensors = all(
+        a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+        for a, b in ((one.model, other.model), (one.memory, other.memory))
+    )
+    means = one.means is other.means is None or np.array_equal(np.asarray(one.means), np.asarray(other.means))
+    past = all(np.array_equal(a.labels, b.labels) for a, b in zip(one.past, other.past, strict=True))
+    return tensors and means and past and (one.sizes, one.names, one.inputs) == (other.sizes, other.names, other.inputs)
+
+
+def state(model: Whorl) -> State:
+    return model._learner.state()
+
+
+def vectors(classes: list[int], count: int = 20, seed: int = 0) -> tuple[npt.NDArray[np.float32], IntArray]:
+    """Vectors around one centre per class."""
+    centres = np.random.default_rng(7).normal(size=(12, 10))
+    y = np.repeat(classes, count)
+    noise = np.random.default_rng(seed).normal(size=(len(y), 10))
+    return (centres[y] + 0.1 * noise).astype(np.float32), y.astype(np.int64)
+
+
+def taught(**params: Any) -> Whorl:
+    """A model that knows the classes 0 to 2."""
+    params = {"method": "icarl", "verbose": 0, "options": FEW, **params}
+    return Whorl(**params).learn(*vectors([0, 1, 2]))
+
+
+@pytest.mark.parametrize("method", ["ours", "bic", "joint", "ilio"])
+def test_the_same_weights_as_whorl_run_in_one_process_or_in_several(method: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {**FEW}
+    if method == "ilio":
+        del options["train.epochs"]
+    data = load("digits", None, DataOptions(per_class=20))
+    asked = {"data": {"name": "digits", "per_class": 20}, "method": {"name": method}, "seed": 3}
+    asked |= {"train": {key[6:]: options[key] for key in options if key.startswith("train.")}}
+    config = resolve({**asked, "cluster": {"restarts": 2}})
+    result = run(config, data, tmp_path)
+    stored = Run.open(result.path).load_task(len(result.steps), data.inputs)
+
+    sizes = split_sizes(10, config.stream.step, config.stream.first, config.stream.tasks)
+    stream, _ = class_incremental(data, sizes, config.stream.order, labels_given=False)
+    one = Whorl(method, net="tiny", recipe="demo", inputs=data.inputs, options=options, random_state=3, verbose=0)
+    several = clone(one)
+    for delivery in stream:
+        pixels = delivery.images.read(np.arange(len(delivery.images)))
+        labels = None if delivery.labels is HIDDEN else granted(delivery.labels)
+        new = None if labels is not None else delivery.new
+        one.learn(pixels, labels, new)
+        several.learn(pixels.numpy(), labels, new).save(tmp_path / "zoo")
+        several = Whorl.load(tmp_path / "zoo", verbose=0)
+    assert same(state(one), state(several))
+    assert torch.equal(stored.model["head.weight"], state(one).model["head.weight"])
+    assert all(torch.equal(stored.model[name], state(one).model[name]) for name in stored.model)
+    assert all(torch.equal(stored.memory[name], state(one).memory[name]) for name in stored.memory)
+    assert one.score(data.test, data.test_labels) == pytest.approx(result.steps[-1].acc)
+    assert np.array_equal(several.labels_, one.labels_)
+    assert several.deliveries_ == one.deliveries_
+    assert [(each.samples, each.labelled, each.classes) for each in one.deliveries_] == [
+        (120, True, (0, 1, 2, 3, 4, 5)), (40, False, (6, 7)), (40, False, (8, 9)),
+    ]  # fmt: skip
+
+
+def test_scikit_learns_conventions() -> None:
+    model = Whorl("wa", net="mlp", options=FEW, random_state=5)
+    assert model.get_params() == {
+        "method": "wa", "net": "mlp", "recipe": "fast", "inputs": None, "options": FEW, "device": "auto", "verbose": 1,
+        "random_state": 5,
+    }  # fmt: skip
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(verbose=0) is model
+    with pytest.raises(NotFittedError, match="call learn with labelled samples first"):
+        model.predict(vectors([0])[0])
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    assert model.learn(*vectors([0, 1, 2])) is model
+    check_is_fitted(model)
+    assert "random_state=5" in repr(model)
+    with pytest.raises(NotFittedError):
+        clone(model).predict(vectors([0])[0])
+    learned = state(model)
+    assert same(state(model.learn(vectors([3])[0], new=1).fit(*vectors([0, 1, 2]))), learned)
+
+
+def test_predictions_agree_with_each_other() -> None:
+    model = taught(method="ours").learn(vectors([3, 4], seed=1)[0], new=2)
+    x, _ = vectors([0, 1, 2, 3, 4], seed=2)
+    probabilities = model.predict_proba(x)
+    assert probabilities.shape == (100, 5)
+    assert probabilities.sum(axis=1) == pytest.approx(np.ones(100), abs=1e-5)
+    assert np.array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(x))
+    root = np.sqrt(np.mean(vectors([0, 1, 2])[0].astype(np.float64) ** 2))
+    assert model.transform(x) == pytest.approx(x / root, rel=1e-5)
+    head = model.classifier_.net.head
+    logits = torch.from_numpy(model.transform(x)) @ head.weight.T + head.bias
+    assert probabilities == pytest.approx(torch.softmax(logits.double(), 1).numpy(), abs=1e-6)
+
+
+def test_scores_by_hand() -> None:
+    model = taught()
+    x, y = vectors([0, 1, 2], seed=3)
+    wrong = np.where(np.arange(60) < 6, (y + 1) % 3, y)
+    assert model.score(x, wrong) == pytest.approx(54 / 60)
+    assert model.score(x, (y + 1) % 3) == 0  # every class has a name, so names count
+    model.learn(vectors([3, 4], seed=1)[0], new=2)
+    x, y = vectors([0, 1, 2, 3, 4], seed=3)
+    assert model.score(x, (y + 1) % 5) == 1  # the best assignment of names
+    assert model.score(x, np.array(["a", "b", "c", "d", "d"])[y]) == pytest.approx(80 / 100)
+
+
+@pytest.mark.parametrize("stop", [1, 3])
+def test_an_interrupted_learn_leaves_the_model_as_it_was(stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = taught(net="mlp", method="eeil"), vectors([3, 4], seed=1)[0]
+    before, seen = state(model), [0]
+
+    def tick(self: Quiet, images: int, loss: Tensor) -> None:
+        seen[0] += 1
+        if seen[0] == stop:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Quiet, "tick", tick)
+        with pytest.raises(KeyboardInterrupt):
+            model.learn(x, new=2)
+    assert same(state(model), before)
+    assert len(model.deliveries_) == 1
+    assert same(state(model.learn(x, new=2)), state(taught(net="mlp", method="eeil").learn(x, new=2)))
+
+
+def test_an_interrupted_first_delivery_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Whorl(verbose=0, options=FEW)
+    with monkeypatch.context() as patch:
+        patch.setattr(Quiet, "tick", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            model.learn(*vectors([0, 1]))
+    with pytest.raises(NotFittedError):
+        _ = model.classes_
+
+
+def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    taught(verbose=1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "delivery 1  train  epoch 2/2  loss" in err
+    taught(verbose=0)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_known_classes_among_new_ones() -> None:
+    model = taught(options={**FEW, "memory.quota": 4})
+    x, y = vectors([1, 3], seed=4)
+    model.learn(x, y)
+    assert model.deliveries_[1].classes == (3,)
+    assert np.array_equal(model.classes_, [0, 1, 2, 3])
+    assert np.array_equal(model.labels_, y)
+    memory = state(model).memory
+    assert np.array_equal(np.bincount(memory["labels"]), [4, 4, 4, 4])
+    assert 2 in memory["tasks"][memory["labels"] == 1]  # class 1 improved
+    model.learn(*vectors([0, 2], seed=5))
+    assert model.deliveries_[2].classes == ()
+    assert model.score(*vectors([0, 1, 2, 3], seed=6)) == 1
+
+
+def test_names_of_classes() -> None:
+    x, y = vectors([0, 1])
+    model = Whorl("icarl", verbose=0, options=FEW).learn(x, np.array(["owl", "cat"])[y])
+    assert list(model.classes_) == ["cat", "owl"]
+    assert list(model.predict(x[:1])) == ["owl"]
+    model.learn(vectors([2, 3], seed=1)[0], new=2)
+    assert list(model.classes_) == ["cat", "owl", "cluster 1", "cluster 2"]
+    model.learn(vectors([4], seed=2)[0], ["ant"] * 20).learn(vectors([5], seed=2)[0], new=1)
+    assert list(model.classes_) == ["cat", "owl", "cluster 1", "cluster 2", "ant", "cluster 3"]
+    numbers = Whorl("icarl", verbose=0, options=FEW).learn(x, torch.from_numpy(y) * 10).learn(x, new=2)
+    assert list(numbers.classes_) == [0, 10, 11, 12]
+    assert numbers.classes_.dtype == np.int64
+
+
+class Source:
+    """Someone's own ``ImageSource``."""
+
+    size, resident = 16, True
+
+    def __init__(self, pixels: npt.NDArray[np.uint8]) -> None:
+        self.pixels = pixels
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def read(self, indices: IntArray) -> Tensor:
+        return torch.from_numpy(self.pixels[indices])
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> tuple[npt.NDArray[np.uint8], IntArray, Path]:
+    """16-pixel images of two classes: as an array, and as PNG files in class folders."""
+    root, rng = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+    labels = np.repeat([0, 1], 8)
+    pixels = (
+        rng.integers(0, 100, (16, 16, 16, 3)).astype(np.uint8) + (labels * 100).astype(np.uint8)[:, None, None, None]
+    )
+    for number, (image, label) in enumerate(zip(pixels, labels, strict=True)):
+        folder = root / ("dark", "light")[label]
+        folder.mkdir(exist_ok=True)
+        Image.fromarray(image).save(folder / f"{number:02}.png")
+    return pixels, labels, root
+
+
+def as_table(pixels: npt.NDArray[np.uint8], labels: IntArray) -> Any:
+    import datasets
+
+    kinds = datasets.Features({"image": datasets.Image(), "kind": datasets.ClassLabel(names=["dark", "light"])})
+    images = [Image.fromarray(each) for each in pixels]
+    return datasets.Dataset.from_dict({"image": images, "kind": labels.tolist()}, kinds)
+
+
+def test_every_form_of_images_gives_the_same_model(photos: tuple[npt.NDArray[np.uint8], IntArray, Path]) -> None:
+    pixels, labels, root = photos
+    names = np.array(["dark", "light"])[labels]
+    paths = sorted(root.rglob("*.png"))
+    table = as_table(pixels, labels)
+    given: list[tuple[Any, Any]] = [
+        (pixels, names), (torch.from_numpy(pixels), list(names)), (paths, names), ([str(path) for path in paths], names),
+        (root, None), (str(root), "folders"), (table, None), (table, "kind"), (table, names), (Source(pixels), names),
+    ]  # fmt: skip
+    models = []
+    for images, named in given:
+        model = Whorl(net="tiny", inputs=Inputs.images(16), options=FEW, verbose=0).learn(images, named)
+        models.append(model.learn(images, new=2))
+        assert list(model.classes_) == ["dark", "light", "cluster 1", "cluster 2"]
+    for (images, _), model in zip(given, models, strict=True):
+        assert same(state(model), state(models[0]))
+        assert np.array_equal(model.transform(images), models[0].transform(pixels))
+
+
+def test_images_are_brought_to_the_size_of_the_first(photos: tuple[npt.NDArray[np.uint8], IntArray, Path]) -> None:
+    pixels, labels, root = photos
+    model = Whorl(net="tiny", options=FEW, verbose=0).learn(pixels, labels)
+    assert model.classifier_.inputs == Inputs.images(16)
+    wide = np.pad(pixels, ((0, 0), (0, 0), (5, 5), (0, 0)))
+    assert np.array_equal(model.transform(wide), model.transform(pixels))  # the centre square
+    assert np.array_equal(model.transform(root), model.transform(pixels))
+    large = pixels.repeat(2, axis=1).repeat(2, axis=2)
+    assert model.transform(large).shape == (16, 64)
+    assert Whorl(net="tiny", options=FEW, verbose=0).learn(root).classifier_.inputs.size == 32
+
+
+def test_large_images_are_photos() -> None:
+    pixels = np.zeros((4, 128, 128, 3), np.uint8)
+    model = Whorl(recipe="paper", options={"train.first_epochs": 0}, verbose=0).learn(pixels, [0, 0, 1, 1])
+    assert (model.config_.net.arch, model.classifier_.inputs.photos) == ("resnet18", True)
+    own = Whorl("wa", recipe="paper", options={"train.first_epochs": 0}, verbose=0).learn(pixels, [0, 0, 1, 1])
+    assert own.config_.optim.milestones == (30, 60, 80, 90)  # WA's constants for ImageNet
+
+
+class Mine(nn.Module):
+    """Someone's own backbone: the mean colour of each quarter, times trained weights."""
+
+    dim = 12
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inputs = Inputs.images(16, view="none", mean=(0.5,) * 3, std=(0.5,) * 3)
+        self.scale = nn.Parameter(torch.full((12,), 2.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.nn.functional.adaptive_avg_pool2d(x, 2).flatten(1) * self.scale
+
+
+def test_a_backbone_brought_along(photos: tuple[npt.NDArray[np.uint8], IntArray, Path], tmp_path: Path) -> None:
+    pixels, labels, _ = photos
+    frozen = {"train.first_epochs": 0, "train.epochs": 1, "cluster.restarts": 2}
+    net = Mine()
+    model = Whorl(net=net, options=frozen, verbose=0).learn(pixels, labels)
+    assert model.classifier_.inputs == net.inputs
+    seen = (torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255 - 0.5) / 0.5
+    assert model.transform(pixels) == pytest.approx(net(seen).detach().numpy(), abs=1e-5)
+    model.learn(pixels, new=2)
+    assert torch.equal(net.scale, torch.full((12,), 2.0))  # the user's module is not trained
+    assert not torch.equal(state(model).model["backbone.scale"], net.scale)
+    model.save(tmp_path)
+    with pytest.raises(WhorlError, match="was learned with its own backbone; pass it as `net`"):
+        Whorl.load(tmp_path)
+    loaded = Whorl.load(tmp_path, net=Mine(), verbose=0)
+    assert same(state(loaded), state(model))
+    assert same(state(loaded.learn(pixels, new=1)), state(model.learn(pixels, new=1)))
+    with pytest.raises(WhorlError, match="needs an integer attribute `dim`"):
+        Whorl(net=nn.Linear(3, 3)).learn(pixels, labels)
+
+
+def test_what_a_stored_model_says(tmp_path: Path) -> None:
+    model = taught(random_state=4, inputs=Inputs.vectors(10, 2.0))
+    assert model.save(tmp_path / "zoo") == tmp_path / "zoo" / "model.safetensors"
+    model.learn(vectors([3])[0], new=1).save(str(tmp_path / "zoo"))
+    loaded = Whorl.load(tmp_path / "zoo", device="cpu", verbose=0)
+    assert loaded.get_params() == {**model.get_params(), "device": "cpu"}
+    assert (loaded.config_, loaded.deliveries_) == (model.config_, model.deliveries_)
+    assert [path.name for path in (tmp_path / "zoo").iterdir()] == ["model.safetensors"]
+    with pytest.raises(WhorlError, match="was learned with the network 'auto'; leave `net` out"):
+        Whorl.load(tmp_path / "zoo", net=Mine())
+
+
+def test_files_that_are_not_models(tmp_path: Path) -> None:
+    with pytest.raises(WhorlError, match=r"has no model\.safetensors; pass a folder that Whorl\.save wrote"):
+        Whorl.load(tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"someone's own file")
+    for act in (lambda: Whorl.load(tmp_path), lambda: taught().save(tmp_path)):
+        with pytest.raises(WhorlError, match=r"model\.safetensors"):
+            act()
+    assert path.read_bytes() == b"someone's own file"
+    path.unlink()
+    taught().save(tmp_path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(WhorlError, match=r"cannot read .*model\.safetensors"):
+        Whorl.load(tmp_path)
+    with pytest.raises(WhorlError, match="cannot"):
+        taught().save(path)
+
+
+X, Y = vectors([0, 1, 2])
+PIXELS = np.zeros((4, 8, 8, 3), np.uint8)
+BAD: list[tuple[dict[str, Any], tuple[Any, ...], str]] = [
+    ({}, (X,), "the initial delivery needs labels"),
+    ({}, (X, None, 3), "the initial delivery needs labels"),
+    ({}, (X, Y[:-1]), "there are 60 samples but 59 labels"),
+    ({}, (X, Y / 2), "`labels` must be integers or strings, one per sample, not float64"),
+    ({}, (X, "kind"), "`labels` must be one label per sample"),
+    ({}, (X, Y, 4), "the labels hold 3 new classes, but `new=4`; leave `new` out"),
+    ({}, (np.full((4, 3), np.nan), [0, 0, 1, 1]), "some vectors are not finite"),
+    ({}, (np.zeros((4, 3, 8, 8), np.uint8), [0, 0, 1, 1]), "not uint8 (4, 3, 8, 8); move the channels to the end"),
+    ({}, (np.zeros((4, 8, 8, 3)), [0, 0, 1, 1]), "images must be uint8 in 0..255, not float64 (4, 8, 8, 3)"),
+    ({}, (np.zeros((4, 7), int), [0, 0, 1, 1]), "samples must be uint8 images [n, height, width, 3] or float vectors"),
+    ({}, (PIXELS[:0], []), "there are no samples"),
+    ({}, ("nowhere", "folders"), "nowhere is not a folder"),
+    ({}, (["nowhere.png"], [0]), "nowhere.png: cannot be read as an image (no such file or directory); repair or remove it"),
+    ({}, (object(), [0]), "cannot use object as samples"),
+    ({"method": "our"}, (X, Y), "unknown method 'our'; did you mean 'ours'?"),
+    ({"net": "resnet3"}, (X, Y), "unknown network 'resnet3'"),
+    ({"net": "resnet32"}, (X, Y), "network 'resnet32' does not take vectors; set `net.arch` to identity or mlp"),
+    ({"net": "mlp"}, (PIXELS, [0, 0, 1, 1]), "network 'mlp' does not take images"),
+    ({"recipe": "slow"}, (X, Y), "unknown recipe 'slow'"),
+    ({"device": "cuda:9"}, (X, Y), "`device=cuda:9` is not available here"),
+    ({"options": {"memory.quota": -1}}, (X, Y), "config memory.quota: input should be greater than or equal to 0"),
+    ({"options": {"memory.qota": 1}}, (X, Y), "unknown config key 'memory.qota'; did you mean 'memory.quota'?"),
+    ({"options": {"data.name": "digits"}}, (X, Y), "unknown config key 'data'"),
+    ({"options": {"classifier": "nme", "memory.quota": 0}}, (X, Y), "`classifier=nme` needs exemplars"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("params", "words", "message"), BAD, ids=[message for _, _, message in BAD])
+def test_mistakes_are_one_clear_line(params: dict[str, Any], words: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(WhorlError) as caught:
+        Whorl(**{"verbose": 0, **params}).learn(*words)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_mistakes_in_later_deliveries() -> None:
+    model = taught()
+    for words, message in (
+        ((X,), "a delivery without labels needs `new`, the number of new classes, between 1 and 60"),
+        ((X, None, 0), "between 1 and 60"),
+        ((X, None, 61), "between 1 and 60"),
+        ((X, ["a"] * 60), "the classes so far are called by integers; `labels` must be integers too, not strings"),
+        ((PIXELS, [0, 0, 1, 1]), "the network takes vectors of length 10, not images of side 10"),
+        ((X[:, :9], Y), "the network takes vectors of length 10, not vectors of length 9"),
+    ):
+        with pytest.raises(WhorlError, match=message.replace("(", r"\(")):
+            model.learn(*words)  # type: ignore[arg-type]
+    with pytest.raises(WhorlError, match="the network takes vectors of length 10, not vectors of length 9"):
+        model.predict(X[:, :9])
+    model.set_params(method="wa")
+    with pytest.raises(WhorlError, match="`method` cannot change after the initial delivery; make a new Whorl instead"):
+        model.learn(X, new=2)
+    model.set_params(method="icarl", device="cpu", verbose=0).learn(X, new=2)
+
+
+def test_broken_photos_are_skipped_when_learning_and_refused_when_predicting(tmp_path: Path) -> None:
+    for name in ("a/1.png", "a/2.png", "b/3.png", "b/4.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.fromarray(PIXELS[0]).save(tmp_path / name)
+    (tmp_path / "b" / "5.png").write_bytes(b"no image")
+    model = Whorl(net="tiny", options=FEW, verbose=0)
+    with pytest.warns(UserWarning, match=r"skipped: b/5\.png: cannot be read as an image"):
+        model.learn(tmp_path)
+    assert model.deliveries_[0].samples == 4
+    with pytest.raises(WhorlError, match=r"/b/5\.png: cannot be read as an image"):
+        model.predict(tmp_path)
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    failed, tried = doctest.testmod(whorl.estimator)
+    assert (failed, tried > 5) == (0, True)
