@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
 
-.PHONY: demo test test-slow test-pace lint bench clean
+.PHONY: demo test test-slow test-pace lint api bench clean
 
 demo: $(READY)
 	$(BIN)/whorl demo
@@ -17,7 +17,7 @@ test-slow: $(DEV)
 
 # The tests that start processes, with trainings ten times slower and many times faster (tests/child/sitecustomize.py).
 # Sleeping costs no processor time, so the slow ones share the cores.
-PROCESSES := tests/cli tests/runs/test_grid.py tests/data/test_source.py
+PROCESSES := tests/cli tests/grid tests/data/test_source.py
 test-pace: $(DEV)
 	PYTHONPATH=$(CURDIR)/tests/child WHORL_PACE=slow $(BIN)/pytest -m "not slow" -q -n 4 $(PROCESSES)
 	PYTHONPATH=$(CURDIR)/tests/child WHORL_PACE=fast $(BIN)/pytest -m "not slow" -q -n auto $(PROCESSES)
@@ -26,6 +26,11 @@ lint: $(DEV)
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/basedpyright --verifytypes whorl --ignoreexternal | tail -n 25
+
+# Writes docs/api.md from the docstrings; a test checks that it is up to date.
+api: $(DEV)
+	$(BIN)/python docs/api.py
 
 bench: $(DEV)
 	$(BIN)/python benchmarks/overhead.py

@@ -21,17 +21,29 @@ Name = str | int
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """A frozen network with its input preparation, class means and class names."""
+    """A frozen network with its input preparation, class means and class names.
+
+    Attributes
+    ----------
+    net : Model
+        Backbone and head, frozen: eval mode, no gradient, batch norm folded into the convolutions.
+    inputs : Inputs
+        How samples are prepared.
+    means : ndarray or None
+        The mean feature of each class's exemplars, at length one; None without exemplars.
+    names : tuple of str or int
+        The name of each class, by id.
+    rule : str
+        The classifier whose answers count: ``fc`` or ``nme``.
+    runtime : Runtime
+        Device and precision.
+    """
 
     net: Model
-    """Frozen: eval mode, no gradient, batch norm folded."""
     inputs: Inputs
     means: FloatArray | None
-    """The mean feature of each class's exemplars, at length one; None without exemplars."""
     names: tuple[Name, ...]
-    """The name of each class, by id."""
     rule: str
-    """The classifier whose answers count: ``fc`` or ``nme``."""
     runtime: Runtime
 
     def features(self, images: ImageSource) -> FloatArray:

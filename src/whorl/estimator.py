@@ -58,16 +58,23 @@ _CHANGEABLE = ("device", "verbose")
 
 
 class Learned(BaseModel):
-    """A delivery that was learned, as :attr:`Whorl.deliveries_` lists it."""
+    """A delivery that was learned, as :attr:`Whorl.deliveries_` lists it.
+
+    Attributes
+    ----------
+    samples : int
+        The number of samples.
+    labelled : bool
+        Whether the delivery came with labels.
+    classes : tuple of str or int
+        The names of the classes that were new in it.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     samples: int
-    """The number of samples."""
     labelled: bool
-    """Whether the delivery came with labels."""
     classes: tuple[str | int, ...]
-    """The names of the classes that were new in it."""
 
 
 @dataclass(frozen=True, eq=False)
