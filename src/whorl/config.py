@@ -151,12 +151,37 @@ class MethodConfig(Section):
 
 
 class LearnerConfig(Section):
-    """Everything a learner needs to know, whatever the data."""
+    """Everything a learner needs to know, whatever the data.
+
+    Attributes
+    ----------
+    seed : int
+        The seed of everything random.
+    recipe : str
+        The name of the set of constants that the values come from.
+    classifier : {"fc", "nme"}
+        The classifier whose answers count; scores are stored for both.
+    precision : {"fp32", "bf16"}
+        ``bf16`` uses autocast.
+    method : MethodConfig
+        The name of the method, and its options.
+    net : NetConfig
+        ``arch``, ``head`` and ``final_relu``.
+    train : TrainConfig
+        ``first_epochs``, ``epochs``, ``batch`` and ``augment``.
+    optim : OptimConfig
+        ``name``, ``lr``, ``momentum``, ``nesterov``, ``weight_decay``, ``schedule`` and what belongs to them.
+    cluster : ClusterConfig
+        ``name``, ``restarts``, ``iterations``, ``tolerance`` and ``l2``.
+    pseudo : PseudoConfig
+        ``features``, ``refresh`` and ``ids``.
+    memory : MemoryConfig
+        ``policy``, ``quota``, ``select``, ``reading`` and ``mirror``.
+    """
 
     seed: int = Field(0, ge=0)
     recipe: str
     classifier: Literal["fc", "nme"]
-    """The classifier whose answers count; scores are stored for both."""
     precision: Literal["fp32", "bf16"] = "fp32"
     method: MethodConfig
     net: NetConfig

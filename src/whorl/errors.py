@@ -9,7 +9,7 @@ from difflib import get_close_matches
 class WhorlError(Exception):
     """An error the user can fix. The message is one line; the command line prints it and exits with code 2.
 
-    Messages name config keys in backquotes, such as ```memory.quota```; the command line shows the flag instead.
+    Messages name config keys in backquotes, such as `memory.quota`; the command line shows the flag instead.
     """
 
     def __init__(self, message: str) -> None:
