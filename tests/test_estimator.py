@@ -20,11 +20,11 @@ import whorl.estimator
 from whorl import Inputs, Whorl, WhorlError
 from whorl.data import DataOptions, load
 from whorl.data.stream import class_incremental, split_sizes
-from whorl.engine import State
 from whorl.experiment import run
 from whorl.progress import Quiet
 from whorl.recipes import resolve
 from whorl.runs.run import Run
+from whorl.state import State
 from whorl.types import HIDDEN, IntArray, granted
 
 FEW = {"train.first_epochs": 2, "train.epochs": 2, "cluster.restarts": 2}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from torch import Tensor
@@ -31,26 +31,9 @@ from whorl.nets.model import Model, weights
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
 from whorl.seeds import derive
+from whorl.state import State
 from whorl.training import Halt, Training
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray, Labelling, granted
-
-
-@dataclass(frozen=True)
-class State:
-    """A learner between two deliveries. Nothing else is needed to restore it."""
-
-    model: dict[str, Tensor]
-    initial: dict[str, Tensor]
-    """The model after the initial delivery; empty unless the extractor uses it."""
-    memory: dict[str, Tensor]
-    means: FloatArray | None
-    """The class means of the exemplars."""
-    sizes: tuple[int, ...]
-    """The number of new classes of each delivery."""
-    names: tuple[Name, ...]
-    inputs: Inputs
-    past: tuple[Samples, ...] = field(default=(), repr=False)
-    """All samples learned so far, for a method that declares ``needs_past``."""
 
 
 class Learner:
@@ -103,19 +86,16 @@ class Learner:
 
         ``names`` are the names of the new classes; by default a class is called by its id.
         """
-        number = len(self.sizes) + 1
         self.inputs.check(delivery.images)
         delivery = replace(delivery, images=self.runtime.hold(delivery.images))
         model = copy.deepcopy(self.model)
         features = Features(model, self.inputs, self.runtime)
-        labels = resume.labels if resume else self.labeler.label(delivery, number, self.known, self._sight(features))
+        number, sight = len(self.sizes) + 1, self._sight(features)
+        labels = resume.labels if resume else self.labeler.label(delivery, number, self.known, sight)
         self.method.check(self.config, (*self.sizes, labels.new), delivery.labels is not HIDDEN)
         model.grow(labels.new)
         self.runtime.place(model.head)
-        training = Training(
-            self.config, self.method, self.inputs, self.runtime, self.labeler, number, delivery, labels,
-            self._held_out(labels, number), model, features, self.frozen, self.memory, self.sizes, self.past,
-        )  # fmt: skip
+        training = self._training(delivery, labels, features)
         step = yield from training.run(ticker, resume)
         self.settled = self.method.settle(step)
         self._commit(training, names)
@@ -125,12 +105,8 @@ class Learner:
         labels = Labelling.of_labels(granted(delivery.labels), 0, delivery.new)
         taken = self._new_model(None, model)
         features = Features(taken, self.inputs, self.runtime)
-        training = Training(
-            self.config, self.method, self.inputs, self.runtime, self.labeler, 1, delivery, labels,
-            self._held_out(labels, 1), taken, features, self.frozen, self.memory, self.sizes, self.past,
-        )  # fmt: skip
         self.settled = settled
-        self._commit(training, ())
+        self._commit(self._training(delivery, labels, features), ())
 
     def state(self) -> State:
         """Everything needed to continue later."""
@@ -160,6 +136,26 @@ class Learner:
         self.means = state.means
         if self.means is None and len(self.memory):
             self.means = self._class_means(Features(self.model, self.inputs, self.runtime)(self.memory.source))
+
+    def _training(self, delivery: Delivery, labels: Labelling, features: Features) -> Training:
+        """The next step, with the model of ``features`` in training."""
+        return Training(
+            config=self.config,
+            method=self.method,
+            inputs=self.inputs,
+            runtime=self.runtime,
+            labeler=self.labeler,
+            number=len(self.sizes) + 1,
+            delivery=delivery,
+            labels=labels,
+            held=self._held_out(labels),
+            model=features.model,
+            features=features,
+            previous=self.frozen,
+            memory=self.memory,
+            sizes=self.sizes,
+            past=self.past,
+        )
 
     def _commit(self, training: Training, names: Sequence[Name]) -> None:
         """The end of a step: freeze the model, update the memory with it, and compute the class means."""
@@ -200,13 +196,13 @@ class Learner:
         load = Load(len(self.sizes) + 1, self.known, max(new, 0), len(delivery.images), past, self.inputs)
         return self.method.passes(self.config.train, load)
 
-    def _held_out(self, labels: Labelling, number: int) -> IntArray:
+    def _held_out(self, labels: Labelling) -> IntArray:
         """The samples to hold out for validation: per class as many as known classes have among their exemplars."""
         every = self.method.hold_out_every
         if not every:
             return np.empty(0, dtype=np.int64)
         quota = self.memory.per_class(self.known or labels.new)
-        return hold_out(labels.ids, quota, every, derive(self.config.seed, "hold out", number))
+        return hold_out(labels.ids, quota, every, derive(self.config.seed, "hold out", len(self.sizes) + 1))
 
     def _sight(self, features: Features) -> extractors.Sight:
         def by(model: Model, images: ImageSource) -> FloatArray:
@@ -225,10 +221,10 @@ class Learner:
         """A model with weights drawn from ``seed``, or with those of ``state``."""
         net = self.config.net
         if self._injected is None:
-            made = nets.build(net.arch, self._data_inputs, net.final_relu, seed)
+            backbone = nets.build(net.arch, self._data_inputs, net.final_relu, seed)
         else:
-            made = copy.deepcopy(self._injected)
-        model = Model(made, HEADS[net.head](made.dim), self.config.seed)
+            backbone = copy.deepcopy(self._injected)
+        model = Model(backbone, HEADS[net.head](backbone.dim), self.config.seed)
         if state is not None:
             model.restore(state)
         return self.runtime.place(model)

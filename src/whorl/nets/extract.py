@@ -40,7 +40,8 @@ class Features:
     """
 
     def __init__(self, model: Model, inputs: Inputs, runtime: Runtime) -> None:
-        self._model, self._inputs, self._runtime = model, inputs, runtime
+        self.model: Model = model
+        self._inputs, self._runtime = inputs, runtime
         self._state: tuple[tuple[int, int], ...] = ()
         self._frozen: nn.Module | None = None
         self._known: dict[tuple[int, bool], tuple[ImageSource, FloatArray]] = {}
@@ -48,11 +49,11 @@ class Features:
     def __call__(self, images: ImageSource, mirror: bool = False) -> FloatArray:
         """The features [n, dim] of ``images``, or of their mirror images."""
         # In-place changes, such as those of an optimiser, raise a tensor's version counter.
-        state = tuple((t.data_ptr(), t._version) for t in self._model.backbone.state_dict(keep_vars=True).values())
+        state = tuple((t.data_ptr(), t._version) for t in self.model.backbone.state_dict(keep_vars=True).values())
         if self._frozen is None or state != self._state:
-            self._state, self._frozen, self._known = state, fold(self._model.backbone), {}
+            self._state, self._frozen, self._known = state, fold(self.model.backbone), {}
         key = id(images), mirror
         if key not in self._known:
-            found = extract(self._frozen, self._model.dim, images, self._inputs, self._runtime, mirror)
+            found = extract(self._frozen, self.model.dim, images, self._inputs, self._runtime, mirror)
             self._known[key] = images, found
         return self._known[key][1]

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples, in_memory
-from whorl.engine import State
 from whorl.errors import WhorlError
 from whorl.runs.files import nest, read_tensors, unnest, write_tensors
+from whorl.state import State
 from whorl.training import Halt
 from whorl.types import Labelling
 

@@ -28,12 +28,12 @@ from torch import Tensor
 
 from whorl.config import ExperimentConfig, checked, read_toml, write_toml
 from whorl.data.inputs import Inputs
-from whorl.engine import State
 from whorl.errors import WhorlError
 from whorl.runs import checkpoint
 from whorl.runs.checkpoint import START_OVER, Spent
 from whorl.runs.files import append_line, read_tensors, truncate, unnest, write_text
 from whorl.scores import FORMAT, RunScores, from_json, to_json
+from whorl.state import State
 from whorl.training import Halt
 from whorl.types import IntArray, Labelling
 

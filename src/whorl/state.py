@@ -1,0 +1,30 @@
+"""The state of a learner: everything that has to be stored to continue later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from whorl.classifier import Name
+from whorl.data.inputs import Inputs
+from whorl.data.source import Samples
+from whorl.types import FloatArray
+
+
+@dataclass(frozen=True)
+class State:
+    """A learner between two deliveries. Nothing else is needed to restore it."""
+
+    model: dict[str, Tensor]
+    initial: dict[str, Tensor]
+    """The model after the initial delivery; empty unless the extractor uses it."""
+    memory: dict[str, Tensor]
+    means: FloatArray | None
+    """The class means of the exemplars."""
+    sizes: tuple[int, ...]
+    """The number of new classes of each delivery."""
+    names: tuple[Name, ...]
+    inputs: Inputs
+    past: tuple[Samples, ...] = field(default=(), repr=False)
+    """All samples learned so far, for a method that declares ``needs_past``."""
