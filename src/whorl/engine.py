@@ -135,7 +135,8 @@ class Learner:
         self.memory = Memory.from_state(self.memory.policy, self.memory.quota, state.memory)
         self.means = state.means
         if self.means is None and len(self.memory):
-            self.means = self._class_means(Features(self.model, self.inputs, self.runtime)(self.memory.source))
+            features = Features(self.model, self.inputs, self.runtime)
+            self.means = self._class_means(self.memory, features(self.memory.source), features)
 
     def _training(self, delivery: Delivery, labels: Labelling, features: Features) -> Training:
         """The next step, with the model of ``features`` in training."""
@@ -168,32 +169,32 @@ class Learner:
         seed = derive(self.config.seed, "exemplars", number)
         selector = get_selector(self.config.memory.select)
         how = Selection(selector, quota, seed, reading, self.labeler.clusterer)
-        memory, features = updated(self.memory, update, how)
-        mirrored = None
-        if len(memory) and self.config.memory.mirror and self.inputs.mirrors:
-            mirrored = training.features(memory.source, mirror=True)
+        memory, seen = updated(self.memory, update, how)
+        means = self._class_means(memory, seen, training.features) if len(memory) else None
         self.model, self.frozen = training.model, training.model.frozen()
         if number == 1:
             self._initial, self._initial_weights = self.frozen, weights(self.model)
-        self.memory = memory
-        self.means = self._class_means(features, mirrored) if len(memory) else None
-        self.labels = labels
+        self.memory, self.means, self.labels = memory, means, labels
         self.sizes = (*self.sizes, labels.new)
         self.names = (*self.names, *(names or labels.new_ids.tolist()))
         if self.method.needs_past:
             self.past = (*self.past, Samples(training.delivery.images, labels.ids))
 
-    def _class_means(self, features: FloatArray, mirrored: FloatArray | None = None) -> FloatArray:
-        seen = [features] if mirrored is None else [features, mirrored]
-        return class_means(np.concatenate(seen), np.tile(self.memory.labels, len(seen)), self.known)
+    def _class_means(self, memory: Memory, seen: FloatArray, features: Features) -> FloatArray:
+        """The class means of exemplars whose features are ``seen``, with their mirror images if the config says so."""
+        labels = memory.labels
+        if self.config.memory.mirror and self.inputs.mirrors:
+            seen = np.concatenate([seen, features(memory.source, mirror=True)])
+            labels = np.tile(labels, 2)
+        return class_means(seen, labels, features.model.classes)
 
     def passes(self, delivery: Delivery) -> int:
         """An estimate of how many samples :meth:`learn` will train on, counted once per epoch."""
         new = delivery.new or 0
         if delivery.labels is not HIDDEN:
-            new = len(np.unique(granted(delivery.labels))) - self.known
+            new = int(np.sum(np.unique(granted(delivery.labels)) >= self.known))
         past = sum(map(len, self.past)) if self.method.needs_past else len(self.memory) * self.method.needs_memory
-        load = Load(len(self.sizes) + 1, self.known, max(new, 0), len(delivery.images), past, self.inputs)
+        load = Load(len(self.sizes) + 1, self.known, new, len(delivery.images), past, self.inputs)
         return self.method.passes(self.config.train, load)
 
     def _held_out(self, labels: Labelling) -> IntArray:
