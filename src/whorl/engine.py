@@ -104,7 +104,7 @@ class Learner:
         delivery = replace(delivery, images=self.runtime.hold(delivery.images))
         model = copy.deepcopy(self.model)
         features = Features(model, self.inputs, self.runtime)
-        labels = resume.labels if resume else self.labeler.label(delivery, number, self.known, self._sight(features))
+        labels = resume.labels if resume else self.labeler.label(delivery, number, self.known, self.sight(features))
         self.method.check(self.config, (*self.sizes, labels.new), delivery.labels is not HIDDEN)
         model.grow(labels.new)
         self.runtime.place(model.head)
@@ -113,8 +113,7 @@ class Learner:
             self._held_out(labels, number), model, features, self.frozen, self.memory, self.sizes, self.past,
         )  # fmt: skip
         step = yield from training.run(ticker, resume)
-        self.settled = self.method.settle(step)
-        self._commit(training, names)
+        self._commit(training, self.method.settle(step), names)
 
     def take_over(self, delivery: Delivery, model: dict[str, Tensor], settled: dict[str, float]) -> None:
         """Learn the initial delivery by taking over the model that another learner ended it with."""
@@ -125,12 +124,12 @@ class Learner:
             self.config, self.method, self.inputs, self.runtime, self.labeler, 1, delivery, labels,
             self._held_out(labels, 1), taken, features, self.frozen, self.memory, self.sizes, self.past,
         )  # fmt: skip
-        self.settled = settled
-        self._commit(training, ())
+        self._commit(training, settled, ())
 
     def state(self) -> State:
         """Everything needed to continue later."""
-        initial = self._initial_weights if self.config.pseudo.features == "first" else {}
+        # An extractor of another package may use the initial model as well.
+        initial = {} if self.config.pseudo.features in ("current", "scratch", "pca") else self._initial_weights
         return State(
             weights(self.model),
             initial,
@@ -154,9 +153,10 @@ class Learner:
         self.memory = Memory.from_state(self.memory.policy, self.memory.quota, state.memory)
         self.means = state.means
         if self.means is None and len(self.memory):
-            self.means = self._class_means(Features(self.model, self.inputs, self.runtime)(self.memory.source))
+            features = Features(self.model, self.inputs, self.runtime)
+            self.means = self._class_means(self.memory, features(self.memory.source), features, self.known)
 
-    def _commit(self, training: Training, names: Sequence[Name]) -> None:
+    def _commit(self, training: Training, settled: dict[str, float], names: Sequence[Name]) -> None:
         """The end of a step: freeze the model, update the memory with it, and compute the class means."""
         number, labels = training.number, training.labels
         quota = self.memory.per_class(labels.known + labels.new)
@@ -168,23 +168,25 @@ class Learner:
         selector = get_selector(self.config.memory.select)
         how = Selection(selector, quota, seed, reading, self.labeler.clusterer)
         memory, features = updated(self.memory, update, how)
-        mirrored = None
-        if len(memory) and self.config.memory.mirror and self.inputs.mirrors:
-            mirrored = training.features(memory.source, mirror=True)
-        self.model, self.frozen = training.model, training.model.frozen()
-        if number == 1:
-            self._initial, self._initial_weights = self.frozen, weights(self.model)
-        self.memory = memory
-        self.means = self._class_means(features, mirrored) if len(memory) else None
-        self.labels = labels
+        means = self._class_means(memory, features, training.features, labels.known + labels.new)
+        frozen, initial = training.model.frozen(), weights(training.model) if number == 1 else self._initial_weights
+        # Nothing is computed from here on, so that an interrupt cannot leave half of a step behind.
+        self.model, self.frozen, self.memory, self.means = training.model, frozen, memory, means
+        self._initial, self._initial_weights = frozen if number == 1 else self._initial, initial
+        self.labels, self.settled = labels, settled
         self.sizes = (*self.sizes, labels.new)
         self.names = (*self.names, *(names or labels.new_ids.tolist()))
         if self.method.needs_past:
             self.past = (*self.past, Samples(training.delivery.images, labels.ids))
 
-    def _class_means(self, features: FloatArray, mirrored: FloatArray | None = None) -> FloatArray:
-        seen = [features] if mirrored is None else [features, mirrored]
-        return class_means(np.concatenate(seen), np.tile(self.memory.labels, len(seen)), self.known)
+    def _class_means(self, memory: Memory, seen: FloatArray, features: Features, classes: int) -> FloatArray | None:
+        """The class means of exemplars with the features ``seen``, and of their mirror images if the config says so."""
+        if not len(memory):
+            return None
+        labels = memory.labels
+        if self.config.memory.mirror and self.inputs.mirrors:
+            seen, labels = np.concatenate([seen, features(memory.source, mirror=True)]), np.tile(labels, 2)
+        return class_means(seen, labels, classes)
 
     def _held_out(self, labels: Labelling, number: int) -> IntArray:
         """The samples to hold out for validation: per class as many as known classes have among their exemplars."""
@@ -194,12 +196,14 @@ class Learner:
         quota = self.memory.per_class(self.known or labels.new)
         return hold_out(labels.ids, quota, every, derive(self.config.seed, "hold out", number))
 
-    def _sight(self, features: Features) -> extractors.Sight:
+    def sight(self, features: Features | None = None) -> extractors.Sight:
+        """What an extractor can use now; ``features`` are those of the current model, if they are at hand."""
+
         def by(model: Model, images: ImageSource) -> FloatArray:
             return extract(model.backbone, model.dim, images, self.inputs, self.runtime)
 
         return extractors.Sight(
-            current=features,
+            current=features or Features(self.model, self.inputs, self.runtime),
             initial=lambda images: by(self._initial, images),
             random=lambda images: by(self._new_model(derive(self.config.seed, "scratch")).frozen(), images),
             inputs=self.inputs,
