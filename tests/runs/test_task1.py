@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import checks
-from whorl.config import Config
+from whorl.config import ExperimentConfig
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.experiment import run
-from whorl.runs.first import first_task
-from whorl.runs.store import Run
+from whorl.runs.task1 import task1_key
+from whorl.runs.run import Run
 
 SHARING = [
     ({"labels": "given"}, {"labels": "pseudo"}),
@@ -43,14 +43,14 @@ def test_a_run_from_a_shared_first_task_equals_its_own_bit_for_bit(
     giver: dict[str, Any], taker: dict[str, Any], small_data: Dataset, tmp_path: Path
 ) -> None:
     first, config = checks.small_config(**giver), checks.small_config(**taker)
-    assert first_task(first) == first_task(config)
+    assert task1_key(first) == task1_key(config)
     given = run(first, small_data, tmp_path / "shared")
     taken = run(config, small_data, tmp_path / "shared", first=Run.open(given.path))
     own = run(config, small_data, tmp_path / "own")
     assert checks.same(checks.stored(taken.path), checks.stored(own.path))
     assert _told(taken.steps) == _told(own.steps)
-    assert taken.steps[0]["taken_from"] == given.path.name
-    assert taken.steps[0]["images"] == 0
+    assert taken.steps[0].taken_from == given.path.name
+    assert taken.steps[0].images == 0
     assert [record["task"] for record in Run.open(taken.path).log() if record["task"] == 1] == []
 
 
@@ -62,7 +62,7 @@ def test_a_kill_after_taking_over_resumes_to_the_same_end(small_data: Dataset, t
         run(config, small_data, tmp_path, reporter=checks.KillAfter(1), first=first)
     resumed = run(config, small_data, tmp_path, first=first)
     assert checks.same(checks.stored(resumed.path), checks.stored(whole.path))
-    assert resumed.steps[0]["taken_from"] == given.path.name
+    assert resumed.steps[0].taken_from == given.path.name
 
 
 def test_half_a_first_task_of_its_own_is_given_up_for_a_finished_one(small_data: Dataset, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_half_a_first_task_of_its_own_is_given_up_for_a_finished_one(small_data:
     ids=lambda changes: "-".join(changes),
 )  # fmt: skip
 def test_what_the_first_task_depends_on(changes: dict[str, Any]) -> None:
-    assert first_task(checks.small_config(**changes)) != first_task(checks.small_config())
+    assert task1_key(checks.small_config(**changes)) != task1_key(checks.small_config())
 
 
 @pytest.mark.parametrize(
@@ -100,17 +100,17 @@ def test_what_the_first_task_depends_on(changes: dict[str, Any]) -> None:
     ids=lambda changes: "-".join(changes),
 )  # fmt: skip
 def test_what_it_does_not_depend_on(changes: dict[str, Any]) -> None:
-    assert first_task(checks.small_config(**changes)) == first_task(checks.small_config())
+    assert task1_key(checks.small_config(**changes)) == task1_key(checks.small_config())
 
 
 def test_what_is_held_out_of_the_first_task_depends_on_the_quota() -> None:
     bic: dict[str, Any] = {"method__name": "bic"}
-    assert first_task(checks.small_config(**bic, memory__quota=8)) != first_task(checks.small_config(**bic))
-    assert first_task(checks.small_config(**bic, labels="given")) == first_task(checks.small_config(**bic))
+    assert task1_key(checks.small_config(**bic, memory__quota=8)) != task1_key(checks.small_config(**bic))
+    assert task1_key(checks.small_config(**bic, labels="given")) == task1_key(checks.small_config(**bic))
 
 
 def test_a_damaged_first_task_is_said_to_be(small_data: Dataset, tmp_path: Path) -> None:
-    config: Config = checks.small_config()
+    config: ExperimentConfig = checks.small_config()
     given = run(checks.small_config(labels="given"), small_data, tmp_path)
     (given.path / "task-01.safetensors").write_bytes(b"no tensors")
     with pytest.raises(WhorlError, match=r"cannot read .*task-01\.safetensors"):
