@@ -57,9 +57,9 @@ def test_total_trims_every_class_to_its_prefix() -> None:
 def test_total_divides_and_rounds_down() -> None:
     memory = Memory("total", 2000)
     assert [memory.per_class(n) for n in (10, 20, 30, 2000)] == [200, 100, 66, 1]
-    with pytest.raises(WhorlError, match="raise `memory.quota` to at least 2001"):
+    with pytest.raises(WhorlError, match=r"raise `memory\.quota` to at least 2001"):
         memory.per_class(2001)
-    with pytest.raises(WhorlError, match="raise `memory.quota` to at least 4"):
+    with pytest.raises(WhorlError, match=r"raise `memory\.quota` to at least 4"):
         filled("total", 3)
 
 
@@ -83,7 +83,7 @@ def test_exemplars_of_a_stored_class_replace_it() -> None:
 def test_origin_of_every_exemplar() -> None:
     memory = filled("per-class", 2)
     after, origin = memory.replaced(numbered(50, 3), np.array([1, 4, 1]), 2)
-    both = names(memory) + [50, 51, 52]
+    both = [*names(memory), 50, 51, 52]
     assert names(after) == [both[i] for i in origin] == [0, 1, 50, 52, 12, 14, 13, 15, 51]
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import checks
+from whorl import __version__
 from whorl.config import ExperimentConfig, checked, read_toml, write_toml
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.experiment import run
-from whorl.runs import files, store
+from whorl.runs import files
+from whorl.runs import run as store
 from whorl.runs.run import Run
+from whorl.scores import plain
 
 
 @pytest.fixture
@@ -29,9 +30,9 @@ def config() -> ExperimentConfig:
 
 def test_a_folder_holds_everything(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     result = run(config, small_data, tmp_path)
-    names = sorted(path.name for path in result.path.iterdir())
+    names = sorted(path.name for path in result.path.iterdir() if path.name != "lock")
     tasks = [f"task-{n:02}.safetensors" for n in (1, 2, 3)]
-    assert names == ["config.toml", "lock", "log.jsonl", "memory-03.safetensors", "scores.json", *tasks]
+    assert names == ["config.toml", "log.jsonl", "memory-03.safetensors", "scores.json", *tasks]
     assert result.path.name.endswith(config.hash)
     assert checked(ExperimentConfig, read_toml(result.path / "config.toml")) == config
     log = Run.open(result.path).log()
@@ -40,10 +41,14 @@ def test_a_folder_holds_everything(config: ExperimentConfig, small_data: Dataset
     scores = json.loads((result.path / "scores.json").read_text())
     assert scores["finished"]
     assert scores["last"] == result.steps[-1].acc
-    assert scores["steps"] == list(result.steps)
+    assert scores["steps"] == [plain(step) for step in result.steps]
+    (sitting,) = scores["provenance"]
+    assert sitting["tasks"] == [1, 2, 3]
 
 
-def test_finished_runs_are_read_and_fresh_ones_made_again(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
+def test_finished_runs_are_read_and_fresh_ones_made_again(
+    config: ExperimentConfig, small_data: Dataset, tmp_path: Path
+) -> None:
     first = run(config, small_data, tmp_path)
     when = (first.path / "task-03.safetensors").stat().st_mtime_ns
     again = run(config, small_data, tmp_path)
@@ -81,7 +86,7 @@ def test_a_second_process_is_told_so(config: ExperimentConfig, small_data: Datas
     with pytest.raises(WhorlError, match=f"another process \\(process {os.getpid()}\\) is working on"):
         run(config, small_data, tmp_path)
     mine.release()
-    assert run(config, small_data, tmp_path).summary.last > 0
+    assert run(config, small_data, tmp_path).summary.last
 
 
 def test_a_newer_format_is_left_alone(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
@@ -110,7 +115,7 @@ def test_scores_that_are_none(text: str, config: ExperimentConfig, small_data: D
     (path / "scores.json").write_text(text)
     with pytest.raises(WhorlError, match=r"scores.json.*start over with `fresh`"):
         run(config, small_data, tmp_path)
-    assert run(config, small_data, tmp_path, fresh=True).summary.last > 0
+    assert run(config, small_data, tmp_path, fresh=True).summary.last
 
 
 def test_files_of_another_run_are_not_taken(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
@@ -126,7 +131,7 @@ def test_files_of_another_run_are_not_taken(config: ExperimentConfig, small_data
     with pytest.raises(WhorlError, match=r"the stored model does not fit this config .*start over with `fresh`"):
         run(config, small_data, tmp_path)
     (path / "task-02.safetensors").write_bytes(kept)
-    assert run(config, small_data, tmp_path).summary.last > 0
+    assert run(config, small_data, tmp_path).summary.last
 
 
 class Counter:
@@ -147,10 +152,9 @@ class Counter:
         patch.setattr(owner, name, counted)
 
 
-def test_killed_before_any_write(
-    config: ExperimentConfig, small_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A kill before each single thing that is put in place, or taken away, in turn: the folder ends up the same."""
+def test_killed_before_any_write(small_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill before each write or removal of a file in turn: the folder ends up the same."""
+    config = checks.small_config(stream__tasks=2)
     whole = run(config, small_data, tmp_path / "whole")
     for kill in range(1, 60):
         try:
@@ -167,8 +171,8 @@ def test_killed_before_any_write(
         assert checks.numbers(whole.steps) == checks.numbers(again.steps)
         names = {path.name for path in again.path.iterdir()}
         assert names == {path.name for path in whole.path.iterdir()}, kill
-        assert len(Run.open(again.path).log()) == 6
-    assert kill > 25
+        assert len(Run.open(again.path).log()) == 4
+    assert kill > 18
 
 
 @pytest.mark.parametrize("name", ["task-02.safetensors", "memory-02.safetensors", "scores.json"])
@@ -179,7 +183,7 @@ def test_a_damaged_file_is_named(name: str, config: ExperimentConfig, small_data
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(WhorlError, match=name):
         run(config, small_data, tmp_path)
-    assert run(config, small_data, tmp_path, fresh=True).summary.last > 0
+    assert run(config, small_data, tmp_path, fresh=True).summary.last
 
 
 def test_a_full_disk_ends_in_one_line_and_harms_nothing(
@@ -221,7 +225,7 @@ def test_a_log_line_without_its_state_is_dropped(config: ExperimentConfig, small
 
 def test_divergence_is_said_and_the_last_good_epoch_kept(small_data: Dataset, tmp_path: Path) -> None:
     wild = checks.small_config(optim__lr=1e12, optim__schedule="constant", train__first_epochs=6)
-    with pytest.raises(WhorlError, match=r"the loss is no longer a number in phase 'train', epoch .*--set optim.lr="):
+    with pytest.raises(WhorlError, match=r"the loss is not finite in phase 'train', epoch .*`optim.lr="):
         run(wild, small_data, tmp_path)
     epochs = tmp_path.rglob("epoch.safetensors")
     assert all(torch.isfinite(t).all() for p in epochs for t in files.read_tensors(p)[0].values())
@@ -250,36 +254,30 @@ def test_tensor_files_need_no_pickle(tmp_path: Path) -> None:
     assert b"pickle" not in (tmp_path / "t").read_bytes()
 
 
-def _without_a_weight(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    del tensors["model.head.weight"]
-
-
-def _without_a_weight_of_the_start(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    del tensors["start.1.head.weight"]
-
-
-def _of_another_phase(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    about["phase"] = 5
-
-
-@pytest.mark.parametrize("damage", [_without_a_weight, _without_a_weight_of_the_start, _of_another_phase])
-def test_a_damaged_epoch_is_one_line(
-    damage: Callable[[dict[str, Tensor], dict[str, Any]], None], small_data: Dataset, tmp_path: Path
-) -> None:
-    """BiC killed in the second phase of task 2, whose file also holds the model that the phase began with."""
-    config = checks.small_config(method__name="bic", labels="given")
-    with pytest.raises(checks.Killed):
-        run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
-    path = Run.at(tmp_path, config).path / "epoch.safetensors"
-    tensors, about = files.read_tensors(path)
-    damage(tensors, about)
-    files.write_tensors(path, tensors, about)
-    with pytest.raises(WhorlError, match="start over with `fresh`"):
-        run(config, small_data, tmp_path)
-    assert run(config, small_data, tmp_path, fresh=True).summary.last > 0
-
-
 def test_what_cannot_be_written_for_other_reasons_is_no_full_disk(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(WhorlError, match=r"cannot write .*: Not a directory; see to it that it can be written"):
         files.write_text(tmp_path / "file" / "inside", "text")
+
+
+def test_names_of_runs_do_not_change() -> None:
+    """Runs that whorl 0.1 stored are found again: the hash of a config is that of then."""
+    assert checks.small_config().hash == "52f7b0166d"
+    assert checks.small_config(method__name="icarl", labels="given").hash == "52059d2651"
+    assert checks.small_config(optim__name="adamw").hash != "52f7b0166d"
+
+
+def test_every_sitting_leaves_its_provenance(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(checks.Killed):
+        run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
+    run(config, small_data, tmp_path)
+    sittings = Run.at(tmp_path, config).scores().provenance
+    assert [sitting.tasks for sitting in sittings] == [(1, 2), (3,)]
+    for sitting in sittings:
+        assert sitting.started <= sitting.finished
+        assert (sitting.whorl, sitting.torch, sitting.device, sitting.threads) == (
+            __version__,
+            torch.__version__,
+            "cpu",
+            1,
+        )
