@@ -64,11 +64,12 @@ class Learner:
     ) -> None:
         self.config, self.runtime = config, runtime
         self._injected = backbone
-        self.inputs = (nets.inputs_of(backbone, inputs) if backbone else inputs).viewed(config.train.augment)
+        self.inputs = inputs
         self.method = method_of(config)
         clusterer = cluster.create(**config.cluster.model_dump())
         self.labeler = Labeler(config.pseudo, config.seed, extractors.find(config.pseudo.features), clusterer)
         self.model = self._new_model(config.seed)
+        self.inputs = nets.inputs_of(self.model.backbone, inputs).viewed(config.train.augment)
         self.frozen = self.model.frozen()
         """The model after the last delivery, for inference."""
         self._initial = self.frozen
@@ -202,9 +203,10 @@ class Learner:
         def by(model: Model, images: ImageSource) -> FloatArray:
             return extract(model.backbone, model.dim, images, self.inputs, self.runtime)
 
+        current = features or Features(self.model, self.inputs, self.runtime)
         return extractors.Sight(
-            current=features or Features(self.model, self.inputs, self.runtime),
-            initial=lambda images: by(self._initial, images),
+            current=current,
+            initial=current if len(self.sizes) == 1 else lambda images: by(self._initial, images),
             random=lambda images: by(self._new_model(derive(self.config.seed, "scratch")).frozen(), images),
             inputs=self.inputs,
             dim=self.model.dim,

@@ -87,7 +87,7 @@ def checked(backbone: object) -> Backbone:
     return found
 
 
-def inputs_of(backbone: Backbone, data: Inputs) -> Inputs:
+def inputs_of(backbone: object, data: Inputs) -> Inputs:
     """The input preparation a backbone brings along, else that of the data."""
     own = getattr(backbone, "inputs", None)
     return own if isinstance(own, Inputs) else data
