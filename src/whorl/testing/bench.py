@@ -183,10 +183,10 @@ class Lesson:
 
 
 def content(learner: Learner) -> Tensors:
-    """Everything a learner has learned, as tensors."""
+    """Everything a learner has learned, as copies of its tensors."""
     state = learner.state()
     found = {f"model.{name}": value for name, value in state.model.items()}
-    found |= {f"memory.{name}": value for name, value in state.memory.items()}
+    found |= {f"memory.{name}": value.clone() for name, value in state.memory.items()}
     if state.means is not None:
         found["means"] = torch.from_numpy(state.means)
     return found | {"sizes": torch.tensor(state.sizes), "names": torch.tensor([int(name) for name in state.names])}

@@ -150,17 +150,25 @@ def check_backbone(backbone: str | Factory | Backbone, folder: Path, inputs: Inp
         If a promise is broken. The message says which one.
     """
     if isinstance(backbone, nn.Module):
-        module = nets.checked(backbone)
+        module = _checked(lambda: nets.checked(backbone))
         material = _material(nets.inputs_of(module, inputs or images().inputs))
         _check_module(module, material)
         _check_learning(folder, {}, material, module)
         return
     material = _material(inputs or images().inputs)
     with registered(BACKBONES, cast("str | Factory", backbone), "backbone on the bench") as name:
-        one, two = (nets.build(name, material.inputs, True, 7) for _ in range(2))
+        one, two = (_checked(lambda: nets.build(name, material.inputs, True, 7)) for _ in range(2))
         require_same(weights(_module(one)), weights(_module(two)), "two networks drawn with the same seed")
+        material = _material(nets.inputs_of(one, material.inputs))
         _check_module(one, material)
         _check_learning(folder, {"net": {"arch": name}}, material)
+
+
+def _checked(make: Callable[[], Backbone]) -> Backbone:
+    try:
+        return make()
+    except WhorlError as error:
+        raise AssertionError(str(error)) from error
 
 
 def _module(backbone: Backbone) -> nn.Module:
