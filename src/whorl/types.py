@@ -42,9 +42,17 @@ class _Hidden:
     def _touch(self, *_: object, **__: object) -> NoReturn:
         raise HiddenLabelError("the labels of this delivery are hidden from the learner")
 
-    __getattr__ = __getitem__ = __iter__ = __len__ = __array__ = __bool__ = _touch
+    __getitem__ = __iter__ = __len__ = __array__ = __bool__ = _touch
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _touch
     __add__ = __radd__ = __sub__ = __rsub__ = __int__ = __float__ = __index__ = _touch
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)  # tools such as doctest look for special attributes of every object
+        self._touch()
+
+    def __reduce__(self) -> str:
+        return "HIDDEN"  # a copy is the same object
 
     def __repr__(self) -> str:
         return "HIDDEN"
