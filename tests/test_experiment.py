@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import gc
-from collections.abc import Iterator
+import pickle
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from whorl.data.source import Dataset
 from whorl.errors import HiddenLabelError
 from whorl.experiment import run
 from whorl.scores import Summary
-from whorl.types import granted
+from whorl.types import HIDDEN, granted
 
 
 def test_averages_leave_out_task_1(small_data: Dataset, tmp_path: Path) -> None:
@@ -47,13 +50,24 @@ def test_hidden_labels_cannot_be_reached(method: str, small_data: Dataset) -> No
     """Neither from the deliveries nor from a learner that has learned them."""
     config = checks.small_config(method__name=method)
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
-    for touch in (granted, list, len, np.asarray, lambda hidden: hidden[0], lambda hidden: hidden == 1):
+    touches: list[Callable[[Any], object]] = [
+        granted, list, len, np.asarray, bool, lambda hidden: hidden[0], lambda hidden: hidden == 1,
+        lambda hidden: hidden.shape, lambda hidden: hidden + 1, lambda hidden: getattr(hidden, "labels", None),
+    ]  # fmt: skip
+    for touch in touches:
         with pytest.raises(HiddenLabelError):
             touch(stream[1].labels)
     checks.learn(learner, stream)
     pools = [thing for thing in reachable(learner, stream) if isinstance(thing, np.ndarray) and thing.dtype == np.int64]
     assert pools
     assert not any(np.shares_memory(pool, small_data.train_labels) for pool in pools)
+
+
+def test_a_copy_of_hidden_labels_is_hidden_too() -> None:
+    """It stays the one object that code compares with, also in another process."""
+    assert copy.deepcopy(HIDDEN) is HIDDEN
+    assert pickle.loads(pickle.dumps(HIDDEN)) is HIDDEN
+    assert not hasattr(HIDDEN, "__wrapped__")
 
 
 @pytest.mark.parametrize("method", ["ours", "joint"])

@@ -70,6 +70,7 @@ def check_method(method: str | type[Method], folder: Path, settings: Tree | None
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from whorl.testing import check_method
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     check_method("finetune", Path(folder))
