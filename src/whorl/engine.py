@@ -90,27 +90,26 @@ class Learner:
         delivery = replace(delivery, images=self.runtime.hold(delivery.images))
         model = copy.deepcopy(self.model)
         features = Features(model, self.inputs, self.runtime)
-        number, sight = len(self.sizes) + 1, self._sight(features)
+        number, sight = len(self.sizes) + 1, self.sight(features)
         labels = resume.labels if resume else self.labeler.label(delivery, number, self.known, sight)
         self.method.check(self.config, (*self.sizes, labels.new), delivery.labels is not HIDDEN)
         model.grow(labels.new)
         self.runtime.place(model.head)
         training = self._training(delivery, labels, features)
         step = yield from training.run(ticker, resume)
-        self.settled = self.method.settle(step)
-        self._commit(training, names)
+        self._commit(training, self.method.settle(step), names)
 
     def take_over(self, delivery: Delivery, model: dict[str, Tensor], settled: dict[str, float]) -> None:
         """Learn the initial delivery by taking over the model that another learner ended it with."""
         labels = Labelling.of_labels(granted(delivery.labels), 0, delivery.new)
         taken = self._new_model(None, model)
         features = Features(taken, self.inputs, self.runtime)
-        self.settled = settled
-        self._commit(self._training(delivery, labels, features), ())
+        self._commit(self._training(delivery, labels, features), settled, ())
 
     def state(self) -> State:
         """Everything needed to continue later."""
-        initial = self._initial_weights if self.config.pseudo.features == "first" else {}
+        # An extractor of another package may use the initial model as well.
+        initial = {} if self.config.pseudo.features in ("current", "scratch", "pca") else self._initial_weights
         return State(
             weights(self.model),
             initial,
@@ -158,7 +157,7 @@ class Learner:
             past=self.past,
         )
 
-    def _commit(self, training: Training, names: Sequence[Name]) -> None:
+    def _commit(self, training: Training, settled: dict[str, float], names: Sequence[Name]) -> None:
         """The end of a step: freeze the model, update the memory with it, and compute the class means."""
         number, labels = training.number, training.labels
         quota = self.memory.per_class(labels.known + labels.new)
@@ -171,10 +170,11 @@ class Learner:
         how = Selection(selector, quota, seed, reading, self.labeler.clusterer)
         memory, seen = updated(self.memory, update, how)
         means = self._class_means(memory, seen, training.features) if len(memory) else None
-        self.model, self.frozen = training.model, training.model.frozen()
-        if number == 1:
-            self._initial, self._initial_weights = self.frozen, weights(self.model)
-        self.memory, self.means, self.labels = memory, means, labels
+        frozen, initial = training.model.frozen(), weights(training.model) if number == 1 else self._initial_weights
+        # Nothing is computed from here on, so that an interrupt cannot leave half of a step behind.
+        self.model, self.frozen, self.memory, self.means = training.model, frozen, memory, means
+        self._initial, self._initial_weights = frozen if number == 1 else self._initial, initial
+        self.labels, self.settled = labels, settled
         self.sizes = (*self.sizes, labels.new)
         self.names = (*self.names, *(names or labels.new_ids.tolist()))
         if self.method.needs_past:
@@ -205,13 +205,16 @@ class Learner:
         quota = self.memory.per_class(self.known or labels.new)
         return hold_out(labels.ids, quota, every, derive(self.config.seed, "hold out", len(self.sizes) + 1))
 
-    def _sight(self, features: Features) -> extractors.Sight:
+    def sight(self, features: Features | None = None) -> extractors.Sight:
+        """What an extractor can use now; ``features`` are those of the current model, if they are at hand."""
+
         def by(model: Model, images: ImageSource) -> FloatArray:
             return extract(model.backbone, model.dim, images, self.inputs, self.runtime)
 
+        current = features or Features(self.model, self.inputs, self.runtime)
         return extractors.Sight(
-            current=features,
-            initial=lambda images: by(self._initial, images),
+            current=current,
+            initial=current if len(self.sizes) == 1 else lambda images: by(self._initial, images),
             random=lambda images: by(self._new_model(derive(self.config.seed, "scratch")).frozen(), images),
             inputs=self.inputs,
             dim=self.model.dim,

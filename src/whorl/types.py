@@ -43,9 +43,12 @@ class _Hidden:
         raise HiddenLabelError("the labels of this delivery are hidden from the learner")
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # introspection, which must not fail
-            raise AttributeError(name)
+        if name.startswith("__"):
+            raise AttributeError(name)  # tools such as doctest look for special attributes of every object
         self._touch()
+
+    def __reduce__(self) -> str:
+        return "HIDDEN"  # a copy is the same object
 
     def __repr__(self) -> str:
         return "HIDDEN"

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-
 from whorl.data.augment import VIEWS, Augment, View, brighter, contrasted, crop_flip, jitter, resized_crop, shift
+
 from whorl.data.source import Dataset
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from whorl.data.augment import Augment
 
 from references import Array
-from whorl.data.augment import Augment
 from whorl.data.copies import Copies
 from whorl.data.source import ArraySource
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from whorl.labels.pixels import pixels, principal_components
 
 import checks
 from whorl.cluster import Clusters, KMeans
@@ -15,7 +16,6 @@ from whorl.data.source import Dataset
 from whorl.engine import Learner
 from whorl.errors import WhorlError
 from whorl.experiment import check
-from whorl.labels.pixels import pixels, principal_components
 from whorl.nets.extract import extract
 from whorl.nets.model import Model, weights
 from whorl.reporter import Silent

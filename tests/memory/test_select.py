@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from references import herding_by_loops
-from whorl.cluster import Clusters, KMeans
+from whorl.cluster import Clusterer, Clusters, KMeans
 from whorl.errors import WhorlError
-from whorl.memory.select import SELECTORS, Reading, exemplars, get_selector, herding, random
-from whorl.types import FloatArray, IntArray
+from whorl.memory.select import SELECTORS, Reading, Selection, Selector, get_selector, herding, random
+from whorl.memory.select import exemplars as algorithm2
+from whorl.types import FloatArray, IntArray, Labelling
 
 HERD = SELECTORS["herding"]
 READINGS: tuple[Reading, ...] = ("aligned", "reuse", "recluster")
@@ -18,6 +19,22 @@ READINGS: tuple[Reading, ...] = ("aligned", "reuse", "recluster")
 def normal(seed: int, n: int = 60, d: int = 5) -> FloatArray:
     rng = np.random.default_rng(seed)
     return (rng.normal(1.0, 1.0, (n, d)) * rng.uniform(0.1, 9.0, (n, 1))).astype(np.float32)
+
+
+def exemplars(
+    features: FloatArray,
+    groups: IntArray,
+    new: int,
+    quota: int,
+    selector: Selector,
+    clusterer: Clusterer | None,
+    reading: Reading,
+    seed: int,
+) -> tuple[IntArray, IntArray]:
+    """Algorithm 2 for a learner that knows ten classes; ids are counted from 0 here."""
+    how = Selection(selector, quota, seed, reading, clusterer)
+    indices, ids = algorithm2(features, Labelling.of_groups(groups, 10, new), how)
+    return indices, ids - 10
 
 
 class Fixed:
@@ -196,9 +213,9 @@ def test_quota_zero_keeps_nothing_and_clusters_nothing() -> None:
 
 def test_clear_errors() -> None:
     features, labels = normal(13), np.arange(60) % 3
-    with pytest.raises(ValueError, match="without a clusterer"):
+    with pytest.raises(ValueError, match="needs a clusterer"):
         exemplars(features, labels, 3, 2, HERD, None, "aligned", seed=0)
-    with pytest.raises(ValueError, match="every id"):
+    with pytest.raises(ValueError, match=r"labels must use each of 10\.\.13"):
         exemplars(features, labels, 4, 2, HERD, None, "reuse", seed=0)
     with pytest.raises(WhorlError, match="did you mean 'aligned'"):
         exemplars(features, labels, 3, 2, HERD, None, cast(Reading, "align"), seed=0)

@@ -62,7 +62,7 @@ def move(model: Model, seed: int) -> None:
 def test_stage_two_learns_from_the_model_that_stage_one_left(loss: str, eight: Dataset) -> None:
     """And from all of its heads, the newest too; what the student becomes later does not change the teacher."""
     at = scene(eight, 3, method__name="eeil", stream__first=4, method__loss=loss)
-    model = at.learner.model
+    model = at.model
     plan = iter(at.learner.method.plan(at.step))
     first = next(plan)
     move(model, 1)
@@ -116,16 +116,17 @@ def test_the_balanced_set(
     checks.learn(learner, stream[1:2])
     train, balance = ran
     assert (train.phase.name, balance.phase.name) == ("train", "balance")
-    pixels, own = read_all(stream[1].images), learner.learned[1].labels
-    between = Model("tiny", "linear", True, 0)
-    between.restore(balance.before)
+    assert learner.labels is not None
+    pixels, own = read_all(stream[1].images), learner.labels.ids
+    between = copy.deepcopy(learner.model)
+    between.load(balance.before)
     assert checks.same(train.after, balance.before)
     expected: list[tuple[bytes, int]] = list(zip(names_of(memory.images), memory.labels.tolist(), strict=True))
     after: list[tuple[bytes, int]] = []
     for label in (2, 3):
         mine = np.flatnonzero(own == label)
         for model, into, count in ((between, expected, quota), (learner.model, after, learner.memory.per_class(4))):
-            seen = features_of(model, pixels[torch.from_numpy(mine)], learner.augment).astype(np.float32)
+            seen = features_of(model, pixels[torch.from_numpy(mine)], learner.inputs).astype(np.float32)
             chosen = mine[herding_by_loops(seen, count)]
             into += [(name, label) for name in names_of(pixels[torch.from_numpy(chosen)])]
     data = balance.phase.data
@@ -146,7 +147,7 @@ def test_images_pushed_through_both_stages(small_data: Dataset, monkeypatch: pyt
         data = one.phase.data
         assert isinstance(data.images, Copies)
         assert len(data) == len(data.images) == 12 * count
-        assert one.phase.augment == learner.augment.plain()
+        assert one.phase.inputs == learner.inputs.plain()
         # A copy has its image's label: the first kind is the images as they are, each other one repeats their order.
         source = read_all(data.images.source)
         assert torch.equal(data.images.read(np.arange(count)), source)
@@ -175,7 +176,7 @@ def test_stage_two_can_be_left_out(small_data: Dataset) -> None:
 def test_the_light_profile_draws_anew_each_time(small_data: Dataset) -> None:
     at = scene(small_data, 2, method__name="eeil", method__profile="light")
     for phase in at.learner.method.plan(at.step):
-        assert phase.augment == at.learner.augment.jittered()
+        assert phase.inputs == at.learner.inputs.jittered()
         assert not isinstance(phase.data.images, Copies)
 
 
@@ -200,8 +201,8 @@ def test_no_gradient_noise_unless_asked_for(profile: str, small_data: Dataset) -
 
 def test_without_views_nothing_is_copied(small_data: Dataset) -> None:
     at = scene(small_data, 2, method__name="eeil", method__profile="twelve", method__noise=0.3)
-    for phase in at.learner.method.plan(replace(at.step, augment=at.step.augment.plain())):
-        assert phase.augment is None
+    for phase in at.learner.method.plan(replace(at.step, inputs=at.step.inputs.plain())):
+        assert phase.inputs is None
         assert not isinstance(phase.data.images, Copies)
         assert phase.noise is not None
 
@@ -210,8 +211,8 @@ def test_without_views_nothing_is_copied(small_data: Dataset) -> None:
 def test_photos_are_not_varied_in_stage_two(profile: str, small_data: Dataset) -> None:
     """As in the authors' code for ImageNet: two copies each, then plain images."""
     at = scene(small_data, 2, method__name="eeil", method__profile=profile)
-    photos = replace(at.step.augment, view="resized_crop")
-    first, second = at.learner.method.plan(replace(at.step, augment=photos))
+    photos = replace(at.step.inputs, view="resized_crop")
+    first, second = at.learner.method.plan(replace(at.step, inputs=photos))
     assert len(first.data) == (2 * 48 if profile == "twelve" else 48)
-    assert first.augment == (photos.plain() if profile == "twelve" else photos.jittered())
-    assert (len(second.data), second.augment) == (16, photos.plain())
+    assert first.inputs == (photos.plain() if profile == "twelve" else photos.jittered())
+    assert (len(second.data), second.inputs) == (16, photos.plain())

@@ -58,7 +58,7 @@ def means_by_hand(learner: Learner, flipped: int | None) -> Array:
     """The mean of unit features for each class, averaged with that of images reversed along an axis of [n, h, w, 3]."""
     memory = learner.memory
     kinds = [memory.images] if flipped is None else [memory.images, memory.images.flip(flipped)]
-    seen = [unit(features_of(learner.model, images, learner.augment)) for images in kinds]
+    seen = [unit(features_of(learner.model, images, learner.inputs)) for images in kinds]
     rows = [np.mean([z[memory.labels == c].mean(axis=0) for z in seen], axis=0) for c in range(learner.known)]
     return unit(np.array(rows))
 
@@ -74,7 +74,8 @@ def learned(small_data: Dataset) -> Learner:
 
 def test_class_means_with_mirrored_images(learned: Learner) -> None:
     """Mirrored from left to right: neither upside down nor with colours exchanged."""
-    means = learned.means()
+    means = learned.means
+    assert means is not None
     np.testing.assert_allclose(means, means_by_hand(learned, flipped=2), atol=1e-4)
     for other in (None, 1, 3):
         assert np.abs(means - means_by_hand(learned, flipped=other)).max() > 1e-3
@@ -82,27 +83,29 @@ def test_class_means_with_mirrored_images(learned: Learner) -> None:
 
 @pytest.mark.parametrize("view", ["shift", "none"])
 def test_no_mirrored_images_where_they_are_other_classes(view: str, learned: Learner, small_data: Dataset) -> None:
-    config = learned.config
     assert learned.config.memory.mirror
-    other = checks.make_learner(config, replace(small_data, augment=view))
-    other.restore(learned.state(), checks.streams(config, small_data)[:2])
-    np.testing.assert_allclose(other.means(), means_by_hand(learned, flipped=None), atol=1e-4)
+    other, state = checks.make_learner(learned.config, small_data), learned.state()
+    other.restore(replace(state, means=None, inputs=replace(state.inputs, view=view, mirrors=False)))
+    assert other.means is not None
+    np.testing.assert_allclose(other.means, means_by_hand(learned, flipped=None), atol=1e-4)
 
 
 def test_no_mirrored_images_where_they_are_switched_off(learned: Learner, small_data: Dataset) -> None:
     config = checks.small_config(method__name="icarl", labels="given", memory__mirror=False)
     other = checks.make_learner(config, small_data)
-    other.restore(learned.state(), checks.streams(config, small_data)[:2])
-    np.testing.assert_allclose(other.means(), means_by_hand(learned, flipped=None), atol=1e-4)
+    other.restore(replace(learned.state(), means=None))
+    assert other.means is not None
+    np.testing.assert_allclose(other.means, means_by_hand(learned, flipped=None), atol=1e-4)
 
 
 def test_mirrored_images_whatever_the_view_of_training(learned: Learner, small_data: Dataset) -> None:
     """The data say whether a mirrored image is still one of its class, not the views a user trains with."""
     config = checks.small_config(method__name="icarl", labels="given", train__augment="none")
     other = checks.make_learner(config, small_data)
-    other.restore(learned.state(), checks.streams(config, small_data)[:2])
-    assert other.augment.view == "none"
-    np.testing.assert_allclose(other.means(), means_by_hand(learned, flipped=2), atol=1e-4)
+    assert (other.inputs.view, other.inputs.mirrors) == ("none", True)
+    other.restore(replace(learned.state(), means=None, inputs=other.inputs))
+    assert other.means is not None
+    np.testing.assert_allclose(other.means, means_by_hand(learned, flipped=2), atol=1e-4)
 
 
 def test_mirrored_images_do_not_choose_exemplars(small_data: Dataset) -> None:
@@ -118,10 +121,9 @@ def test_mirrored_images_do_not_choose_exemplars(small_data: Dataset) -> None:
 
 def test_scores_by_the_nearest_mean(learned: Learner, small_data: Dataset) -> None:
     images = small_data.test.read(np.arange(30))
-    z = unit(features_of(learned.model, images, learned.augment))
+    z = unit(features_of(learned.model, images, learned.inputs))
     distances = [[-np.sum((row - mean) ** 2) for mean in means_by_hand(learned, flipped=2)] for row in z]
-    found = learned.scores(small_data.test)["nme"]
-    assert found is not None
+    found = learned.classifier.scores(small_data.test)["nme"]
     np.testing.assert_allclose(found[:30], distances, atol=1e-3)
 
 
@@ -130,8 +132,9 @@ def test_the_headline_is_the_nearest_mean_and_both_rules_are_logged(small_data: 
     assert config.classifier == "nme"
     result = run(config, small_data, tmp_path)
     for step in result.steps:
-        assert step["acc"] == step["acc_nme"]
-        assert 0 <= step["acc_fc"] <= 1
+        assert step.acc == step.acc_nme
+        assert step.acc_fc is not None
+        assert 0 <= step.acc_fc <= 1
     other = checks.small_config(method__name="icarl", labels="given", stream__tasks=2, classifier="fc")
     for step, same in zip(run(other, small_data, tmp_path).steps, result.steps, strict=True):
-        assert step["acc"] == step["acc_fc"] == same["acc_fc"]
+        assert step.acc == step.acc_fc == same.acc_fc

@@ -14,6 +14,7 @@ import checks
 from references import accommodate, eq1, eq2, unit, wide
 from scenes import features_of, heard, names_of, read_all, scene, seen_by, stored_bytes, watch
 from whorl.data.source import Dataset
+from whorl.data.stream import Stream
 from whorl.engine import Learner
 from whorl.errors import WhorlError
 from whorl.methods import method_class
@@ -41,15 +42,15 @@ class Counting:
         return self.source.read(indices)
 
 
-def train_online(learner: Learner, data: Dataset, task: int) -> list[list[int]]:
-    """Which new images each batch of the online phase read; stops where training does."""
-    stream = checks.streams(learner.config, data)
+def train_online(learner: Learner, stream: Stream, task: int) -> list[list[int]]:
+    """Which new images each batch of the online phase read, up to the end of training."""
     counting = Counting(stream[task - 1].images)
     halts = learner.learn(replace(stream[task - 1], images=counting), Silent())
     halt = next(halts)
     log = list(counting.log)
-    assert halt.record["phase"] == "online"
-    assert (halt.record["epochs"], halt.record["lr"]) == (1, 0.01)
+    assert halt.record is not None
+    assert halt.record.phase == "online"
+    assert (halt.record.epochs, halt.record.lr) == (1, 0.01)
     assert next(halts, None) is None  # a single pass
     return log
 
@@ -63,19 +64,19 @@ def test_every_new_image_is_in_one_block(
 
     The second goes with as many exemplars, which come in turn; a last block of one joins the one before.
     """
-    plain = replace(small_data, augment="none")
+    plain = checks.without_views(small_data)
     options = {"method__block": block, "method__strict": strict}
     config = checks.small_config(method__name="ilio", labels="given", memory__quota=7, **options)
-    learner = checks.make_learner(config, plain)
-    checks.learn(learner, checks.streams(config, plain)[:1])
+    learner, stream = checks.make_learner(config, plain), checks.streams(config, plain)
+    checks.learn(learner, stream[:1])
     exemplars = names_of(learner.memory.images)
     batches: list[tuple[list[int], list[bytes]]] = []
 
     def tell(batch: Batch) -> None:
-        batches.append((batch.labels.tolist(), names_of(stored_bytes(batch, learner.augment))))
+        batches.append((batch.labels.tolist(), names_of(stored_bytes(batch, learner.inputs))))
 
     watch(monkeypatch, lambda phase, model: heard(phase, tell))
-    log = train_online(learner, plain, 2)
+    log = train_online(learner, stream, 2)
     blocks, seconds = log[::2], log[1::2]
     assert [len(one) for one in blocks] == sizes
     assert sorted(index for one in blocks for index in one) == list(range(40))
@@ -95,11 +96,11 @@ def test_every_new_image_is_in_one_block(
 
 def test_blocks_come_shuffled(small_data: Dataset) -> None:
     config = checks.small_config(method__name="ilio", labels="given")
-    learner = checks.make_learner(config, small_data)
-    checks.learn(learner, checks.streams(config, small_data)[:1])
-    order = [index for one in train_online(learner, small_data, 2)[::2] for index in one]
+    learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
+    checks.learn(learner, stream[:1])
+    order = [index for one in train_online(learner, stream, 2)[::2] for index in one]
     assert order != sorted(order)
-    labels = granted(checks.streams(config, small_data)[1].labels)[order[:16]]
+    labels = granted(stream[1].labels)[order[:16]]
     assert 2 < np.count_nonzero(labels == 2) < 14  # a block has both classes
 
 
@@ -156,7 +157,7 @@ def test_running_class_means(small_data: Dataset, monkeypatch: pytest.MonkeyPatc
             means[label] = (counts[label] * means[label] + f) / (counts[label] + 1)
             counts[label] += 1
 
-    observe(features_of(learner.model, read_all(stream[0].images), learner.augment), granted(stream[0].labels))
+    observe(features_of(learner.model, read_all(stream[0].images), learner.inputs), granted(stream[0].labels))
     np.testing.assert_allclose(wide(means_head(learner).means), means[:2], atol=1e-5)
     assert means_head(learner).counts.tolist() == [20, 20]
 
@@ -168,13 +169,11 @@ def test_running_class_means(small_data: Dataset, monkeypatch: pytest.MonkeyPatc
     checks.learn(learner, stream[1:])
     np.testing.assert_allclose(wide(means_head(learner).means), means, atol=1e-5)
     assert means_head(learner).counts.tolist() == counts.tolist() == [20] * 6
-    scores = learner.scores(small_data.test)
-    z, centres = unit(features_of(learner.model, read_all(small_data.test), learner.augment)), unit(means)
+    scores = learner.classifier.scores(small_data.test)
+    z, centres = unit(features_of(learner.model, read_all(small_data.test), learner.inputs)), unit(means)
     expected = [[-np.sum((row - centre) ** 2) for centre in centres] for row in z]
-    assert scores["ncm"] is not None
     np.testing.assert_allclose(scores["ncm"], expected, atol=1e-3)
-    assert scores["fc"] is not None
-    assert scores["nme"] is not None
+    assert set(scores) == {"fc", "nme", "ncm"}
     assert learner.config.classifier == "fc"
 
 
@@ -215,10 +214,10 @@ def test_paired(strict: bool, size: int) -> None:
 
 def test_epochs_do_not_apply(small_data: Dataset) -> None:
     config = checks.small_config(method__name="ilio", train__epochs=3)
-    with pytest.raises(WhorlError, match=r"sees each new image once, so train\.epochs must stay 1"):
-        method_class("ilio")(**config.method.options).check(config, ())
+    with pytest.raises(WhorlError, match=r"uses each new image once, so `train\.epochs` must be 1"):
+        method_class("ilio")(**config.method.options).check(config, (), True)
     config = checks.small_config(method__name="ilio", train__first_epochs=3)
-    method_class("ilio")(**config.method.options).check(config, ())
+    method_class("ilio")(**config.method.options).check(config, (), True)
 
 
 def test_task_one_is_offline(small_data: Dataset) -> None:
@@ -229,7 +228,7 @@ def test_task_one_is_offline(small_data: Dataset) -> None:
     assert phase.batches is None
     assert phase.after is None
     assert phase.optim == at.learner.config.optim.at(1)
-    batch = seen_by(at.learner.model, at.batch())
+    batch = seen_by(at.model, at.batch())
     for number in (0, 1):
         found = phase.loss(replace(batch, number=number)).item()
         assert found == pytest.approx(eq2(wide(batch.logits), batch.labels.numpy()), rel=1e-5)

@@ -70,7 +70,7 @@ def test_equations(batch: Drawn, t: float) -> None:
     assert cross_entropy(o, y).item() == pytest.approx(eq2(logits, labels), rel=1e-9)
     alpha = 3 / 5  # m / (m + n)
     expected = alpha * eq1(logits, teacher, t) + (1 - alpha) * eq2(logits, labels)
-    assert cross_distillation(o, y, o_hat, t).item() == pytest.approx(expected, rel=1e-9)
+    assert cross_distillation(o, y, o_hat, t, alpha).item() == pytest.approx(expected, rel=1e-9)
     assert eq3(logits, labels, teacher, t) == pytest.approx(expected, rel=1e-12)
 
 
@@ -217,7 +217,7 @@ def test_accommodated(batch: Drawn, ratio: float) -> None:
     np.testing.assert_allclose(wide(accommodated(o, o_hat, ratio)), blended, rtol=1e-12)
     np.testing.assert_allclose(softmax(blended).sum(axis=1), 1)
     expected = 3 / 5 * eq1(logits, teacher, 2.0) + 2 / 5 * eq2(blended, labels)
-    assert modified_cross_distillation(o, y, o_hat, 2.0, ratio).item() == pytest.approx(expected, rel=1e-9)
+    assert modified_cross_distillation(o, y, o_hat, 2.0, ratio, 3 / 5).item() == pytest.approx(expected, rel=1e-9)
     same = expected == pytest.approx(eq3(logits, labels, teacher, 2.0), rel=1e-9)
     assert same == (ratio == 1)
 
@@ -253,9 +253,12 @@ def test_gradients_by_finite_differences(batch: Drawn, heads: Drawn) -> None:
     _, y, o_hat = (torch.from_numpy(a) for a in batch)
     _, z, h_hat = (torch.from_numpy(a) for a in heads)
     losses: list[tuple[Callable[[Tensor], Tensor], Array]] = [
-        (partial(cross_distillation, labels=y, teacher=o_hat, temperature=2.0), batch[0]),
+        (partial(cross_distillation, labels=y, teacher=o_hat, temperature=2.0, alpha=0.6), batch[0]),
         (partial(sigmoid_distillation, labels=y, teacher=o_hat, width=100), batch[0]),
-        (partial(modified_cross_distillation, labels=y, teacher=o_hat, temperature=2.0, ratio=0.5), batch[0]),
+        (
+            partial(modified_cross_distillation, labels=y, teacher=o_hat, temperature=2.0, ratio=0.5, alpha=0.6),
+            batch[0],
+        ),
         (partial(headwise_distillation, teacher=h_hat, sizes=(3, 2), temperature=2.0), heads[0]),
         (partial(margin_ranking, labels=z, known=5, negatives=1, margin=0.5), heads[0] / 10),
     ]

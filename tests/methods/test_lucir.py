@@ -20,7 +20,7 @@ from whorl.nets.heads import CosineHead
 
 
 def head_of(at: Scene) -> CosineHead:
-    head = at.learner.model.head
+    head = at.model.head
     assert isinstance(head, CosineHead)
     return head
 
@@ -41,7 +41,7 @@ def test_imprinting(sizes: tuple[int, int], small_data: Dataset) -> None:
     after = wide(head_of(at).weight)
     assert after.shape == (6, 32)
     assert np.array_equal(after[:4], before)
-    z = unit(features_of(at.old, read_all(step.new.images), at.learner.augment))
+    z = unit(features_of(at.old, read_all(step.new.images), at.learner.inputs))
     length = np.mean([np.linalg.norm(row) for row in before])
     for label in (4, 5):
         mean = z[labels == label].mean(axis=0)
@@ -62,12 +62,12 @@ def test_old_rows_stay_while_the_rest_learns(known: int, small_data: Dataset, mo
     config = checks.small_config(method__name="lucir", labels="given", optim__weight_decay=0.1)
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
     checks.learn(learner, stream[: known // 2])
-    head, rows = learner.model.head, learner.model.head.weight.detach().clone()
+    rows = learner.model.head.weight.detach().clone()
     assert rows.shape == (known, 32)
     kept: list[bool] = []
     ran = watch(
         monkeypatch,
-        lambda phase, model: followed(phase, lambda _: kept.append(torch.equal(head.weight[:known], rows))),
+        lambda phase, model: followed(phase, lambda _: kept.append(torch.equal(model.head.weight[:known], rows))),
     )
     checks.learn(learner, stream[known // 2 : known // 2 + 1])
     assert kept == [True] * (2 * math.ceil((40 + 4 * known) / 16))
@@ -90,7 +90,7 @@ def test_loss(task: int, first: int, old: int, small_data: Dataset) -> None:
     at = scene(small_data, task, method__name="lucir", stream__first=first)
     phase, head = at.phase(), head_of(at)
     set_eta(head, 3.0)
-    batch = seen_by(at.learner.model, at.batch())
+    batch = seen_by(at.model, at.batch())
     labels, features = batch.labels.numpy(), wide(batch.features)
     cosines = cosines_by_hand(features, wide(head.weight))
     np.testing.assert_allclose(wide(batch.logits), 3 * cosines, atol=1e-4)
@@ -117,7 +117,7 @@ def test_loss_of_task_one(small_data: Dataset) -> None:
 def test_options_reach_the_loss(small_data: Dataset) -> None:
     own = {"less_forget": 2.0, "margin": 1.5, "negatives": 1, "ranking": 3.0}
     at = scene(small_data, 2, method__name="lucir", **{f"method__{name}": value for name, value in own.items()})
-    phase, batch = at.phase(), seen_by(at.learner.model, at.batch())
+    phase, batch = at.phase(), seen_by(at.model, at.batch())
     labels, features = batch.labels.numpy(), wide(batch.features)
     cosines = cosines_by_hand(features, wide(head_of(at).weight))
     with torch.no_grad():
@@ -146,7 +146,7 @@ def test_less_forget_reaches_the_backbone(small_data: Dataset) -> None:
     slopes = []
     for weight in (5.0, 0.0):
         at = scene(small_data, 2, method__name="lucir", method__less_forget=weight)
-        phase, model = at.phase(), at.learner.model
+        phase, model = at.phase(), at.model
         batch = seen_by(model, at.batch())
         slopes.append(gradient(phase.loss(batch), next(model.backbone.parameters())))
     taught = at.step.teacher(batch.images).features
@@ -161,7 +161,7 @@ def test_less_forget_reaches_the_backbone(small_data: Dataset) -> None:
 def test_features_may_be_negative(small_data: Dataset) -> None:
     at = scene(small_data, 2, method__name="lucir")
     assert not at.learner.config.net.final_relu
-    assert at.learner.features(small_data.test).min() < 0
+    assert at.learner.classifier.features(small_data.test).min() < 0
 
 
 def test_eta_is_carried_over_and_learns(small_data: Dataset) -> None:
@@ -175,19 +175,17 @@ def test_eta_is_carried_over_and_learns(small_data: Dataset) -> None:
 
 def test_more_negatives_than_new_classes() -> None:
     config = checks.small_config(method__name="lucir", stream__step=1)
-    with pytest.raises(
-        WhorlError, match=r"2 nearest new classes, but a task brings 1; lower it with --set method\.neg"
-    ):
-        method_class("lucir")(**config.method.options).check(config, ())
+    with pytest.raises(WhorlError, match=r"2 nearest new classes, but a delivery brings 1; set `method\.negatives=1`"):
+        method_class("lucir")(**config.method.options).check(config, (1, 1), True)
     fewer = checks.small_config(method__name="lucir", stream__step=1, method__negatives=1)
-    method_class("lucir")(**fewer.method.options).check(fewer, ())
+    method_class("lucir")(**fewer.method.options).check(fewer, (1, 1), True)
     single = checks.small_config(method__name="lucir", stream__first=5, stream__step=1, stream__tasks=1)
-    method_class("lucir")(**single.method.options).check(single, ())  # there is no task that would rank
+    method_class("lucir")(**single.method.options).check(single, (5,), True)  # there is no task that would rank
 
 
 def test_without_ranking_the_number_of_new_classes_does_not_matter(small_data: Dataset) -> None:
     config = checks.small_config(method__name="lucir", labels="given", stream__step=1, method__ranking=0)
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
-    learner.method.check(config, stream.sizes)
+    learner.method.check(config, stream.sizes, True)
     checks.learn(learner, stream[:2])
     assert learner.known == 2

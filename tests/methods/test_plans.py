@@ -14,7 +14,6 @@ import checks
 from references import eq3, wide
 from scenes import features_of, gradient, heard, names_of, read_all, scene, seen_by, stored_bytes, watch
 from whorl.data.source import Dataset
-from whorl.engine import Teacher
 from whorl.errors import WhorlError
 from whorl.experiment import workload
 from whorl.methods import METHODS, method_class, method_names
@@ -23,6 +22,7 @@ from whorl.nets.extract import extract
 from whorl.nets.model import Model, Output, weights
 from whorl.recipes import resolve
 from whorl.reporter import Silent
+from whorl.training import Frozen
 
 DISTILLING: list[dict[str, Any]] = [
     {"method__name": "ours"},
@@ -73,13 +73,13 @@ def test_exemplars_come_with_their_own_images(small_data: Dataset) -> None:
 def test_exemplars_are_in_the_batches(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each epoch of task 2 shows every exemplar and every new image once, with the label it was stored with."""
     config = checks.small_config(labels="given")
-    plain = replace(small_data, augment="none")
+    plain = checks.without_views(small_data)
     learner, stream = checks.make_learner(config, plain), checks.streams(config, plain)
     checks.learn(learner, stream[:1])
     memory, shown = learner.memory, list[tuple[bytes, int]]()
 
     def tell(batch: Batch) -> None:
-        shown.extend(zip(names_of(stored_bytes(batch, learner.augment)), batch.labels.tolist(), strict=True))
+        shown.extend(zip(names_of(stored_bytes(batch, learner.inputs)), batch.labels.tolist(), strict=True))
 
     watch(monkeypatch, lambda phase, model: heard(phase, tell))
     checks.learn(learner, stream[1:2])
@@ -105,7 +105,7 @@ def test_distillation_reaches_the_backbone(changes: dict[str, Any], small_data: 
     And the teacher itself gets none.
     """
     at = scene(small_data, 2, **changes)
-    model = at.learner.model
+    model = at.model
     stem = next(model.backbone.parameters())
     batch = seen_by(model, at.batch(labels=torch.tensor([2, 3] * 6)))  # of new classes: lwf has no others
 
@@ -121,7 +121,7 @@ def test_distillation_reaches_the_backbone(changes: dict[str, Any], small_data: 
         slopes.append(gradient(phase.loss(batch), stem))
     assert np.abs(slopes[0]).max() > 0
     assert np.abs(slopes[0] - slopes[1]).max() > 1e-3 * np.abs(slopes[0]).max()
-    assert isinstance(at.step.teacher, Teacher)
+    assert isinstance(at.step.teacher, Frozen)
     assert all(not p.requires_grad and p.grad is None for p in at.step.teacher.model.parameters())
 
 
@@ -131,9 +131,9 @@ def test_the_teacher_sees_the_students_views(
 ) -> None:
     """In a real step: the very batch the student is trained on, by a student in train mode, a teacher that is not."""
     looked: list[Tensor] = []
-    plain = Teacher.__call__
+    plain = Frozen.__call__
 
-    def spying(teacher: Teacher, images: Tensor) -> Output:
+    def spying(teacher: Frozen, images: Tensor) -> Output:
         looked.append(images)
         assert not teacher.model.training
         assert not any(isinstance(part, nn.BatchNorm2d) for part in teacher.model.modules())  # folded in
@@ -160,7 +160,7 @@ def test_the_teacher_sees_the_students_views(
     config = checks.small_config(labels="given", **changes)
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
     checks.learn(learner, stream[:1])
-    monkeypatch.setattr(Teacher, "__call__", spying)
+    monkeypatch.setattr(Frozen, "__call__", spying)
     watch(monkeypatch, lambda phase, model: listening(phase, model) if phase.mode == "train" else phase)
     checks.learn(learner, stream[1:2])
     assert sum(counts) >= 3
@@ -179,16 +179,15 @@ def test_the_teacher_is_as_wide_as_the_old_classes(small_data: Dataset) -> None:
 def test_looking_leaves_the_student_as_it_was(small_data: Dataset) -> None:
     """Features, scores, class means: neither the mode nor batch norm's statistics nor a weight changes."""
     at = scene(small_data, 2)
-    learner, model = at.learner, at.learner.model.train()
+    learner, model = at.learner, at.model.train()
     before = weights(model)
     found = at.step.features(small_data.test)
     np.testing.assert_allclose(
-        found, features_of(model, read_all(small_data.test), learner.augment), rtol=1e-3, atol=1e-4
+        found, features_of(model, read_all(small_data.test), learner.inputs), rtol=1e-3, atol=1e-4
     )
     at.step.freeze()(torch.zeros(2, 3, 8, 8))
-    learner.scores(small_data.test)
-    learner.means()
-    extract(model.frozen(), small_data.test, learner.augment, learner.runtime, mirror=True)
+    learner.classifier.scores(small_data.test)
+    extract(model.frozen().backbone, model.dim, small_data.test, learner.inputs, learner.runtime, mirror=True)
     assert model.training
     assert all(p.requires_grad for p in model.parameters())
     assert checks.same(before, weights(model))
@@ -215,7 +214,7 @@ def test_how_many_images_a_step_will_push_through_training(changes: dict[str, An
     foretold = list(workload(config, small_data))
     counted = []
     for task in stream:
-        counted.append(sum(halt.record["images"] for halt in learner.learn(task, Silent())))
+        counted.append(sum(halt.record.images for halt in learner.learn(task, Silent()) if halt.record))
     if config.method.name == "bic":
         assert foretold == pytest.approx(counted, rel=0.3)
     else:
@@ -242,8 +241,8 @@ def test_options_are_checked() -> None:
 @pytest.mark.parametrize("name", [name for name in METHODS if METHODS[name].needs_memory])
 def test_who_rehearses_needs_a_memory(name: str) -> None:
     config = checks.small_config(method__name=name, memory__quota=0)
-    with pytest.raises(WhorlError, match=f"{name} rehearses exemplars and cannot do without"):
-        method_class(name)().check(config, ())
+    with pytest.raises(WhorlError, match=f"{name} needs exemplars; set `memory.quota`"):
+        method_class(name)().check(config, (), True)
 
 
 @pytest.mark.parametrize(
@@ -259,5 +258,5 @@ def test_who_rehearses_needs_a_memory(name: str) -> None:
 )
 def test_heads_must_fit(name: str, head: str, fitting: str) -> None:
     config = checks.small_config(method__name=name, net__head=head)
-    with pytest.raises(WhorlError, match=f"{name} works with net.head {fitting}, not {head}"):
-        method_class(name)().check(config, ())
+    with pytest.raises(WhorlError, match=f"{name} works with `net.head` {fitting}, not {head}"):
+        method_class(name)().check(config, (), True)

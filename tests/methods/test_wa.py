@@ -14,10 +14,11 @@ from torch import Tensor
 import checks
 from references import Array, eq3, herding_by_loops, wide
 from scenes import Scene, begin, features_of, followed, grown, heard, names_of, read_all, scene, watch
+from whorl import engine
 from whorl.data.source import Dataset
-from whorl.engine import Learner
 from whorl.errors import WhorlError
 from whorl.experiment import run
+from whorl.memory.update import updated
 from whorl.methods import method_class
 from whorl.methods.base import Batch, Phase
 from whorl.methods.wa import alignment
@@ -124,13 +125,12 @@ def test_done_before_evaluation_and_the_next_teacher(aligned: tuple[Scene, Array
     expected = trained.copy()
     expected[2:] *= gamma
     np.testing.assert_allclose(wide(at.old.head.weight), expected, rtol=1e-5)
-    np.testing.assert_allclose(wide(at.learner.model.head.weight[:4]), expected, rtol=1e-5)
+    np.testing.assert_allclose(wide(at.model.head.weight[:4]), expected, rtol=1e-5)
     lengths = np.linalg.norm(expected, axis=1)
     assert lengths[:2].mean() == pytest.approx(lengths[2:].mean(), rel=1e-5)
     assert at.learner.settled == {"gamma": pytest.approx(gamma, rel=1e-5)}
-    scores = at.learner.scores(small_data.test)["fc"]
-    assert scores is not None
-    features = features_of(at.old, read_all(small_data.test), at.learner.augment)
+    scores = at.learner.classifier.scores(small_data.test)["fc"]
+    features = features_of(at.old, read_all(small_data.test), at.learner.inputs)
     np.testing.assert_allclose(scores, features @ expected.T, atol=1e-3)
     batch = at.batch()
     with torch.no_grad():
@@ -144,12 +144,12 @@ def test_exemplars_are_herded_with_the_finished_model(aligned: tuple[Scene, Arra
     pixels = read_all(at.stream[1].images)
     for label in (2, 3):
         mine = pixels[torch.from_numpy(labels == label)]
-        chosen = herding_by_loops(features_of(at.old, mine, at.learner.augment).astype(np.float32), 4)
+        chosen = herding_by_loops(features_of(at.old, mine, at.learner.inputs).astype(np.float32), 4)
         assert names_of(memory.images[torch.from_numpy(memory.labels == label)]) == names_of(mine[chosen])
 
 
 def test_order_of_what_follows_training(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Align, then freeze the copy that all others look through, then choose exemplars."""
+    """Align, then select exemplars and freeze the model for evaluation and the next teacher."""
     config = checks.small_config(method__name="wa", labels="given")
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
     checks.learn(learner, stream[:1])
@@ -165,16 +165,16 @@ def test_order_of_what_follows_training(small_data: Dataset, monkeypatch: pytest
     ran = watch(monkeypatch)
     monkeypatch.setattr("whorl.methods.wa.alignment", told("align", alignment))
     monkeypatch.setattr(Model, "frozen", told("freeze", Model.frozen))
-    monkeypatch.setattr(Learner, "_remember", told("remember", Learner._remember))
+    monkeypatch.setattr(engine, "updated", told("select", updated))
     checks.learn(learner, stream[1:2])
     assert [one.phase.name for one in ran] == ["train"]
-    assert order == ["align", "freeze", "remember"]
+    assert order == ["align", "select", "freeze"]
 
 
 @pytest.mark.parametrize("norm", [1, 2])
 def test_a_bias_is_not_scaled(norm: int, small_data: Dataset) -> None:
     at = scene(small_data, 2, method__name="wa", net__head="linear", method__norm=norm)
-    head = at.learner.model.head
+    head = at.model.head
     assert isinstance(head, LinearHead)
     assert head.bias is not None
     with torch.no_grad():
@@ -197,9 +197,9 @@ def test_the_head_has_no_bias_by_default(small_data: Dataset) -> None:
 
 @pytest.mark.parametrize("kind", ["linear", "linear-nobias"])
 def test_reinit(kind: str, small_data: Dataset) -> None:
-    """Every row is drawn anew within ±1/sqrt(d) before task 2, and the teacher keeps the old ones."""
+    """Every row is drawn again within ±1/sqrt(d) before task 2, and the teacher keeps the old ones."""
     at = scene(small_data, 2, method__name="wa", method__reinit=True, net__head=kind)
-    head = at.learner.model.head
+    head = at.model.head
     assert isinstance(head, LinearHead)
     before = weights(grown(at.old, 2).head)
     assert (head.weight != before["weight"]).all()
@@ -224,10 +224,10 @@ def test_reinit_is_done_before_the_first_update(
 
 
 def test_old_rows_stay_without_reinit(small_data: Dataset) -> None:
-    """And in task 1 there is nothing to draw anew."""
+    """And in task 1 there is nothing to draw again."""
     for changes, task in (({}, 2), ({"method__reinit": True}, 1)):
         at = scene(small_data, task, method__name="wa", **changes)
-        assert checks.same(weights(at.learner.model.head), weights(grown(at.old, 2).head))
+        assert checks.same(weights(at.model.head), weights(grown(at.old, 2).head))
 
 
 def test_gamma_is_in_the_scores_from_task_two_on(
@@ -235,10 +235,10 @@ def test_gamma_is_in_the_scores_from_task_two_on(
 ) -> None:
     ran = watch(monkeypatch, inflated)
     result = run(checks.small_config(method__name="wa", labels="given"), small_data, tmp_path)
-    assert result.steps[0]["method"] == {}
+    assert result.steps[0].method == {}
     for step, one, known in zip(result.steps[1:], ran[1:], (2, 4), strict=True):
         expected = gamma_by_hand(wide(one.after["head.weight"]), known, 2)
-        assert step["method"] == {"gamma": pytest.approx(expected, rel=1e-5)}
+        assert step.method == {"gamma": pytest.approx(expected, rel=1e-5)}
         assert 0 < expected < 1
 
 
@@ -248,7 +248,7 @@ def test_a_resumed_step_is_aligned_once(small_data: Dataset) -> None:
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
     checks.learn(learner, stream[:2])
     other = checks.make_learner(config, small_data)
-    other.restore(learner.state(), stream[:2])
+    other.restore(learner.state())
     images = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     one, two = (begin(each, stream[2]).teacher(images).logits for each in (learner, other))
     assert torch.equal(one, two)
@@ -256,7 +256,7 @@ def test_a_resumed_step_is_aligned_once(small_data: Dataset) -> None:
 
 def test_clipping_needs_features_that_are_not_negative() -> None:
     config = checks.small_config(method__name="wa", net__final_relu=False)
-    with pytest.raises(WhorlError, match="needs features that are too"):
-        method_class("wa")(**config.method.options).check(config, ())
+    with pytest.raises(WhorlError, match="needs non-negative features"):
+        method_class("wa")(**config.method.options).check(config, (), True)
     config = checks.small_config(method__name="wa", net__final_relu=False, method__clip=False)
-    method_class("wa")(**config.method.options).check(config, ())
+    method_class("wa")(**config.method.options).check(config, (), True)

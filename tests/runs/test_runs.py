@@ -5,45 +5,50 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import checks
-from whorl.config import Config, checked, read_toml, write_toml
+from whorl import __version__
+from whorl.config import ExperimentConfig, checked, read_toml, write_toml
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.experiment import run
-from whorl.runs import files, store
-from whorl.runs.store import Run
+from whorl.runs import files
+from whorl.runs import run as store
+from whorl.runs.run import Run
+from whorl.scores import plain
 
 
 @pytest.fixture
-def config() -> Config:
+def config() -> ExperimentConfig:
     return checks.small_config()
 
 
-def test_a_folder_holds_everything(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+def test_a_folder_holds_everything(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     result = run(config, small_data, tmp_path)
-    names = sorted(path.name for path in result.path.iterdir())
+    names = sorted(path.name for path in result.path.iterdir() if path.name != "lock")
     tasks = [f"task-{n:02}.safetensors" for n in (1, 2, 3)]
-    assert names == ["config.toml", "lock", "log.jsonl", "memory-03.safetensors", "scores.json", *tasks]
+    assert names == ["config.toml", "log.jsonl", "memory-03.safetensors", "scores.json", *tasks]
     assert result.path.name.endswith(config.hash)
-    assert checked(Config, read_toml(result.path / "config.toml")) == config
+    assert checked(ExperimentConfig, read_toml(result.path / "config.toml")) == config
     log = Run.open(result.path).log()
     assert [(r["task"], r["epoch"]) for r in log] == [(t, e) for t in (1, 2, 3) for e in (1, 2)]
     assert [r["images"] for r in log] == [40, 40, 48, 48, 56, 56]  # 40 new ones, 4 of each old class
     scores = json.loads((result.path / "scores.json").read_text())
     assert scores["finished"]
-    assert scores["last"] == result.steps[-1]["acc"]
-    assert scores["steps"] == list(result.steps)
+    assert scores["last"] == result.steps[-1].acc
+    assert scores["steps"] == [plain(step) for step in result.steps]
+    (sitting,) = scores["provenance"]
+    assert sitting["tasks"] == [1, 2, 3]
 
 
-def test_finished_runs_are_read_and_fresh_ones_made_again(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+def test_finished_runs_are_read_and_fresh_ones_made_again(
+    config: ExperimentConfig, small_data: Dataset, tmp_path: Path
+) -> None:
     first = run(config, small_data, tmp_path)
     when = (first.path / "task-03.safetensors").stat().st_mtime_ns
     again = run(config, small_data, tmp_path)
@@ -53,7 +58,7 @@ def test_finished_runs_are_read_and_fresh_ones_made_again(config: Config, small_
     assert (first.path / "task-03.safetensors").stat().st_mtime_ns != when
 
 
-def test_the_hash_depends_on_every_value(config: Config) -> None:
+def test_the_hash_depends_on_every_value(config: ExperimentConfig) -> None:
     assert config.hash == checks.small_config().hash
     changed = [
         checks.small_config(seed=1),
@@ -66,25 +71,25 @@ def test_the_hash_depends_on_every_value(config: Config) -> None:
     assert len({config.hash, *(other.hash for other in changed)}) == 7
 
 
-def test_toml_gives_every_value_back(config: Config, tmp_path: Path) -> None:
+def test_toml_gives_every_value_back(config: ExperimentConfig, tmp_path: Path) -> None:
     odd = checks.small_config(stream__order=[5, 4, 3, 2, 1, 0], optim__lr=1 / 3)
     for each in (config, odd):
         (tmp_path / "c.toml").write_text(write_toml(each))
-        back = checked(Config, read_toml(tmp_path / "c.toml"))
+        back = checked(ExperimentConfig, read_toml(tmp_path / "c.toml"))
         assert back == each
         assert back.hash == each.hash
 
 
-def test_a_second_process_is_told_so(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+def test_a_second_process_is_told_so(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     mine = Run.at(tmp_path, config)
     mine.lock()
     with pytest.raises(WhorlError, match=f"another process \\(process {os.getpid()}\\) is working on"):
         run(config, small_data, tmp_path)
     mine.release()
-    assert run(config, small_data, tmp_path).summary["last"] > 0
+    assert run(config, small_data, tmp_path).summary.last
 
 
-def test_a_newer_format_is_left_alone(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+def test_a_newer_format_is_left_alone(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     path = Run.at(tmp_path, config).path
     path.mkdir(parents=True)
     (path / "scores.json").write_text('{"format": 99, "finished": true, "steps": []}')
@@ -93,7 +98,7 @@ def test_a_newer_format_is_left_alone(config: Config, small_data: Dataset, tmp_p
     assert json.loads((path / "scores.json").read_text())["format"] == 99
 
 
-def test_fresh_does_not_touch_a_newer_format(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+def test_fresh_does_not_touch_a_newer_format(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     path = Run.at(tmp_path, config).path
     path.mkdir(parents=True)
     (path / "scores.json").write_text('{"format": 99}')
@@ -104,16 +109,16 @@ def test_fresh_does_not_touch_a_newer_format(config: Config, small_data: Dataset
 
 
 @pytest.mark.parametrize("text", ['{"format": 1}', '{"format": 1, "steps": 3, "finished": true}', "[]", "not json"])
-def test_scores_that_are_none(text: str, config: Config, small_data: Dataset, tmp_path: Path) -> None:
+def test_scores_that_are_none(text: str, config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     path = Run.at(tmp_path, config).path
     path.mkdir(parents=True)
     (path / "scores.json").write_text(text)
-    with pytest.raises(WhorlError, match=r"scores.json.*start over with --fresh"):
+    with pytest.raises(WhorlError, match=r"scores.json.*start over with `fresh`"):
         run(config, small_data, tmp_path)
-    assert run(config, small_data, tmp_path, fresh=True).summary["last"] > 0
+    assert run(config, small_data, tmp_path, fresh=True).summary.last
 
 
-def test_files_of_another_run_are_not_taken(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+def test_files_of_another_run_are_not_taken(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     with pytest.raises(checks.Killed):
         run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
     path = Run.at(tmp_path, config).path
@@ -123,10 +128,10 @@ def test_files_of_another_run_are_not_taken(config: Config, small_data: Dataset,
         run(config, small_data, tmp_path)
     cosine = run(checks.small_config(net__head="linear-nobias"), small_data, tmp_path)
     (path / "task-02.safetensors").write_bytes((cosine.path / "task-02.safetensors").read_bytes())
-    with pytest.raises(WhorlError, match=r"the stored model does not fit this config .*start over with --fresh"):
+    with pytest.raises(WhorlError, match=r"the stored model does not fit this config .*start over with `fresh`"):
         run(config, small_data, tmp_path)
     (path / "task-02.safetensors").write_bytes(kept)
-    assert run(config, small_data, tmp_path).summary["last"] > 0
+    assert run(config, small_data, tmp_path).summary.last
 
 
 class Counter:
@@ -147,10 +152,9 @@ class Counter:
         patch.setattr(owner, name, counted)
 
 
-def test_killed_before_any_write(
-    config: Config, small_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A kill before each single thing that is put in place, or taken away, in turn: the folder ends up the same."""
+def test_killed_before_any_write(small_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill before each write or removal of a file in turn: the folder ends up the same."""
+    config = checks.small_config(stream__tasks=2)
     whole = run(config, small_data, tmp_path / "whole")
     for kill in range(1, 60):
         try:
@@ -167,23 +171,23 @@ def test_killed_before_any_write(
         assert checks.numbers(whole.steps) == checks.numbers(again.steps)
         names = {path.name for path in again.path.iterdir()}
         assert names == {path.name for path in whole.path.iterdir()}, kill
-        assert len(Run.open(again.path).log()) == 6
-    assert kill > 25
+        assert len(Run.open(again.path).log()) == 4
+    assert kill > 18
 
 
 @pytest.mark.parametrize("name", ["task-02.safetensors", "memory-02.safetensors", "scores.json"])
-def test_a_damaged_file_is_named(name: str, config: Config, small_data: Dataset, tmp_path: Path) -> None:
+def test_a_damaged_file_is_named(name: str, config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     with pytest.raises(checks.Killed):
         run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
     path = Run.at(tmp_path, config).path / name
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(WhorlError, match=name):
         run(config, small_data, tmp_path)
-    assert run(config, small_data, tmp_path, fresh=True).summary["last"] > 0
+    assert run(config, small_data, tmp_path, fresh=True).summary.last
 
 
 def test_a_full_disk_ends_in_one_line_and_harms_nothing(
-    config: Config, small_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: ExperimentConfig, small_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(config, small_data, tmp_path / "whole")
     real, calls = files._write, 0
@@ -206,7 +210,7 @@ def test_a_full_disk_ends_in_one_line_and_harms_nothing(
     assert checks.same(checks.stored(whole.path), checks.stored(again.path))
 
 
-def test_a_log_line_without_its_state_is_dropped(config: Config, small_data: Dataset, tmp_path: Path) -> None:
+def test_a_log_line_without_its_state_is_dropped(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     """Killed between the line and the state that counts it, in the middle of a task and at its very start."""
     for epochs in (3, 4):
         out = tmp_path / str(epochs)
@@ -221,7 +225,7 @@ def test_a_log_line_without_its_state_is_dropped(config: Config, small_data: Dat
 
 def test_divergence_is_said_and_the_last_good_epoch_kept(small_data: Dataset, tmp_path: Path) -> None:
     wild = checks.small_config(optim__lr=1e12, optim__schedule="constant", train__first_epochs=6)
-    with pytest.raises(WhorlError, match=r"the loss is no longer a number in phase 'train', epoch .*--set optim.lr="):
+    with pytest.raises(WhorlError, match=r"the loss is not finite in phase 'train', epoch .*`optim.lr="):
         run(wild, small_data, tmp_path)
     epochs = tmp_path.rglob("epoch.safetensors")
     assert all(torch.isfinite(t).all() for p in epochs for t in files.read_tensors(p)[0].values())
@@ -250,36 +254,30 @@ def test_tensor_files_need_no_pickle(tmp_path: Path) -> None:
     assert b"pickle" not in (tmp_path / "t").read_bytes()
 
 
-def _without_a_weight(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    del tensors["model.head.weight"]
-
-
-def _without_a_weight_of_the_start(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    del tensors["start.1.head.weight"]
-
-
-def _of_another_phase(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    about["phase"] = 5
-
-
-@pytest.mark.parametrize("damage", [_without_a_weight, _without_a_weight_of_the_start, _of_another_phase])
-def test_a_damaged_epoch_is_one_line(
-    damage: Callable[[dict[str, Tensor], dict[str, Any]], None], small_data: Dataset, tmp_path: Path
-) -> None:
-    """BiC killed in the second phase of task 2, whose file also holds the model that the phase began with."""
-    config = checks.small_config(method__name="bic", labels="given")
-    with pytest.raises(checks.Killed):
-        run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
-    path = Run.at(tmp_path, config).path / "epoch.safetensors"
-    tensors, about = files.read_tensors(path)
-    damage(tensors, about)
-    files.write_tensors(path, tensors, about)
-    with pytest.raises(WhorlError, match="start over with --fresh"):
-        run(config, small_data, tmp_path)
-    assert run(config, small_data, tmp_path, fresh=True).summary["last"] > 0
-
-
 def test_what_cannot_be_written_for_other_reasons_is_no_full_disk(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(WhorlError, match=r"cannot write .*: Not a directory; see to it that it can be written"):
         files.write_text(tmp_path / "file" / "inside", "text")
+
+
+def test_names_of_runs_do_not_change() -> None:
+    """Runs that whorl 0.1 stored are found again: the hash of a config is that of then."""
+    assert checks.small_config().hash == "52f7b0166d"
+    assert checks.small_config(method__name="icarl", labels="given").hash == "52059d2651"
+    assert checks.small_config(optim__name="adamw").hash != "52f7b0166d"
+
+
+def test_every_sitting_leaves_its_provenance(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(checks.Killed):
+        run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
+    run(config, small_data, tmp_path)
+    sittings = Run.at(tmp_path, config).scores().provenance
+    assert [sitting.tasks for sitting in sittings] == [(1, 2), (3,)]
+    for sitting in sittings:
+        assert sitting.started <= sitting.finished
+        assert (sitting.whorl, sitting.torch, sitting.device, sitting.threads) == (
+            __version__,
+            torch.__version__,
+            "cpu",
+            1,
+        )

@@ -48,9 +48,10 @@ class Bic(Method):
         if step.initial:
             return
         if not _can_fit(step):
-            warnings.warn(
-                f"bic: no images of old and new classes were held out for delivery {step.number}", stacklevel=1
-            )
+            if step.labelling.new:
+                warnings.warn(
+                    f"bic: no images of old and new classes were held out for delivery {step.number}", stacklevel=1
+                )
             return
         head = step.head(CorrectedHead)
 

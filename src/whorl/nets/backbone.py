@@ -60,7 +60,7 @@ def find(name: str) -> Factory:
 def build(name: str, inputs: Inputs, final_relu: bool, seed: int | None) -> Backbone:
     """A backbone by name. Its weights are drawn from ``seed``; with None they are left for a checkpoint to fill."""
     suits = FOR_VECTORS if inputs.kind == "vectors" else FOR_IMAGES
-    if name in BACKBONES and name not in suits:
+    if name in (*FOR_VECTORS, *FOR_IMAGES) and name not in suits:
         raise WhorlError(f"network {name!r} does not take {inputs.kind}; set `net.arch` to {' or '.join(suits)}")
     made = checked(find(name)(inputs, final_relu))
     if seed is not None:

@@ -69,7 +69,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise WhorlError(f"cannot read {path}: {error}; start over with --fresh, or remove the folder") from None
+        raise WhorlError(f"cannot read {path}: {error}; start over with `fresh`, or remove the folder") from None
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any] = {}) -> None:
@@ -85,7 +85,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             about = json.loads((file.metadata() or {}).get("whorl", "{}"))
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
     except (OSError, ValueError, safetensors.SafetensorError) as error:
-        raise WhorlError(f"cannot read {path}: {error}; start over with --fresh, or remove the folder") from None
+        raise WhorlError(f"cannot read {path}: {error}; start over with `fresh`, or remove the folder") from None
 
 
 def nest(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
