@@ -94,6 +94,8 @@ class Learner:
         features = Features(model, self.inputs, self.runtime)
         number, sight = len(self.sizes) + 1, self._sight(features)
         labels = resume.labels if resume else self.labeler.label(delivery, number, self.known, sight)
+        if names and len(names) != labels.new:
+            raise ValueError(f"{labels.new} new classes need as many names, not {len(names)}")
         self.method.check(self.config, (*self.sizes, labels.new), delivery.labels is not HIDDEN)
         model.grow(labels.new)
         self.runtime.place(model.head)
