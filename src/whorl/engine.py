@@ -92,7 +92,7 @@ class Learner:
         delivery = replace(delivery, images=self.runtime.hold(delivery.images))
         model = copy.deepcopy(self.model)
         features = Features(model, self.inputs, self.runtime)
-        number, sight = len(self.sizes) + 1, self._sight(features)
+        number, sight = len(self.sizes) + 1, self.sight(features)
         labels = resume.labels if resume else self.labeler.label(delivery, number, self.known, sight)
         if names and len(names) != labels.new:
             raise ValueError(f"{labels.new} new classes need as many names, not {len(names)}")
@@ -209,12 +209,14 @@ class Learner:
         quota = self.memory.per_class(self.known or labels.new)
         return hold_out(labels.ids, quota, every, derive(self.config.seed, "hold out", len(self.sizes) + 1))
 
-    def _sight(self, features: Features) -> extractors.Sight:
+    def sight(self, features: Features | None = None) -> extractors.Sight:
+        """What an extractor can use now; ``features`` are those of the current model, if they are at hand."""
+
         def by(backbone: nn.Module, images: ImageSource) -> FloatArray:
             return extract(backbone, self.model.dim, images, self.inputs, self.runtime)
 
         return extractors.Sight(
-            current=features,
+            current=features or Features(self.model, self.inputs, self.runtime),
             initial=lambda images: by(self._initial.backbone, images),
             random=lambda images: by(self._random_backbone(), images),
             inputs=self.inputs,

@@ -15,17 +15,14 @@ from small import deliveries, learn, small_learner
 from whorl import registry
 from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset
-from whorl.engine import Learner
 from whorl.errors import WhorlError
 from whorl.nets import backbone as nets
-from whorl.nets.extract import Features
 from whorl.nets.heads import HEADS, LinearHead
 from whorl.nets.model import Model, weights
 from whorl.nets.resnet import ResNet
 from whorl.nets.vectors import Identity, Mlp
 from whorl.reporter import Silent
 from whorl.seeds import derive, generator
-from whorl.types import FloatArray, ImageSource
 
 IMAGES, VECTORS = Inputs.images(8), Inputs.vectors(6)
 
@@ -263,8 +260,8 @@ def test_scratch_draws_the_weights_of_a_copy(brought: nets.Backbone | None, smal
     pixels = learner.inputs.fixed(images.read(np.arange(len(images))))
     by_hand = expected.eval()(pixels).detach().numpy()
     learn(learner, deliveries(small_data)[:1])
-    np.testing.assert_allclose(random_features(learner, images), by_hand, rtol=1e-4, atol=1e-5)
-    assert not np.allclose(random_features(learner, images), learner.classifier.features(images))
+    np.testing.assert_allclose(learner.sight().random(images), by_hand, rtol=1e-4, atol=1e-5)
+    assert not np.allclose(learner.sight().random(images), learner.classifier.features(images))
 
 
 def test_scratch_needs_a_backbone_that_can_be_drawn(small_data: Dataset) -> None:
@@ -275,7 +272,3 @@ def test_scratch_needs_a_backbone_that_can_be_drawn(small_data: Dataset) -> None
     ):
         learn(learner, deliveries(small_data)[1:2])
     assert learner.known == 2
-
-
-def random_features(learner: Learner, images: ImageSource) -> FloatArray:
-    return learner._sight(Features(learner.model, learner.inputs, learner.runtime)).random(images)
