@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from sklearn.neighbors import NearestCentroid
 
+from terminal import whorl
 from whorl.cluster import CLUSTERERS
 from whorl.config import ExperimentConfig, Tree, merge
 from whorl.data import DataOptions, load
@@ -181,3 +183,13 @@ def test_the_file_is_part_of_the_identity_of_a_run(path: Path, data: Dataset, tm
     np.savez(tmp_path / "other.npz", **arrays)
     other = load("vectors", tmp_path / "other.npz")
     assert config_of(data).title != config_of(other).title
+
+
+def test_the_command_line(path: Path, tmp_path: Path) -> None:
+    words = f"run --data vectors --data-dir {path} --step 2 --epochs 2 --quota 6 --json".split()
+    document = json.loads(whorl(*words, cwd=tmp_path).stdout)
+    assert [step["classes"] for step in document["steps"]] == [2, 4, 6]
+    assert document["config"]["net"]["arch"] == "identity"
+    (tmp_path / "bad.npz").write_bytes(b"no vectors")
+    refused = whorl("run", "--data", "vectors", "--data-dir", "bad.npz", "--step", "2", cwd=tmp_path, code=2)
+    assert refused.stderr == "whorl: bad.npz is not an npz file; write it with numpy.savez\n"

@@ -182,3 +182,11 @@ def test_photos_come_in_two_kinds() -> None:
     assert 22 < framed.count(16) < 58  # of 80, within four standard errors of a half
     assert len(set(framed) - {16}) > 10
     assert all(8 < colours.count(name) < 32 for name in ("itself", "brightness", "contrast", "both"))
+
+
+@pytest.mark.parametrize("view", ["crop_flip", "shift", "resized_crop"])
+def test_copies_are_made_on_the_device_of_the_images(view: str) -> None:
+    away = ArraySource(torch.empty(5, 12, 12, 3, dtype=torch.uint8, device="meta"))
+    copies = Copies(away, replace(INPUTS, view=view), seed=1)
+    found = copies.read(np.arange(len(copies)))
+    assert (found.device.type, found.dtype, tuple(found.shape)) == ("meta", torch.uint8, (len(copies), SIZE, SIZE, 3))
