@@ -70,8 +70,9 @@ def test_functions_are_short_and_have_few_parameters(file: Path) -> None:
         lines = (one.end_lineno or one.lineno) - one.lineno + 1
         assert lines <= LINES, f"{one.name} has {lines} lines"
         arguments = one.args
-        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        count = len(given) + bool(arguments.vararg) + bool(arguments.kwarg)
+        given = [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        count = len([name for name in given if name not in ("self", "cls")])
+        count += bool(arguments.vararg) + bool(arguments.kwarg)
         assert count <= PARAMETERS, f"{one.name} has {count} parameters"
 
 
