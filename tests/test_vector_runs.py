@@ -11,18 +11,21 @@ import pytest
 import torch
 from sklearn.neighbors import NearestCentroid
 
+from small import deliveries, learn, small_learner
 from terminal import whorl
 from whorl.cluster import CLUSTERERS
 from whorl.config import ExperimentConfig, Tree, merge
 from whorl.data import DataOptions, load
-from whorl.data.source import Dataset
+from whorl.data.source import Dataset, Subset
 from whorl.errors import WhorlError
 from whorl.experiment import Result, run, workload
 from whorl.memory.select import SELECTORS
 from whorl.methods import METHODS
+from whorl.nets.model import weights
 from whorl.recipes import resolve
 from whorl.reporter import EpochRecord, Silent
 from whorl.runs.files import read_tensors
+from whorl.types import Delivery
 
 CLASSES, DIM = 6, 8
 OWN: dict[str, Tree] = {
@@ -174,6 +177,18 @@ def test_settings_that_do_not_suit_vectors(more: Tree, line: str, data: Dataset,
     with pytest.raises(WhorlError, match=line) as caught:
         run(config_of(data, **more), data, tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_single_vector_can_be_learned(data: Dataset) -> None:
+    """Neither the identity nor the perceptron has batch norm, which would need two."""
+    for arch in ("identity", "mlp"):
+        learner = small_learner(data, method__name="finetune", net__arch=arch, memory__quota=0)
+        learn(learner, deliveries(data, labels_given=True)[:1])
+        before = weights(learner.model)["head.weight"]
+        one = Delivery(Subset(data.train, np.array([0])), np.array([0]))
+        epochs = list(learner.learn(one, Silent()))
+        assert [halt.record.images for halt in epochs if halt.record] == [1, 1]
+        assert not torch.equal(weights(learner.model)["head.weight"], before)
 
 
 def test_the_file_is_part_of_the_identity_of_a_run(path: Path, data: Dataset, tmp_path: Path) -> None:

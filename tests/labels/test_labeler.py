@@ -103,9 +103,7 @@ def test_given_labels_may_hold_known_classes_only() -> None:
         ),
         (Delivery(images(2), np.array([-1, 0])), 3, "class ids must not be negative, found -1"),
         (Delivery(images(2), np.array([3, 4]), new=3), 3, "the labels hold 2 new classes, but 3 were announced"),
-        (Delivery(images(3), np.array([0, 1])), 0, "3 samples need as many labels, but there are 2"),
-        (Delivery(images(0), np.array([], np.int64)), 2, "a delivery needs at least one sample"),
-        (Delivery(images(0), new=2), 2, "a delivery needs at least one sample"),
+        (Delivery(images(3), np.array([0, 1])), 0, "there are 3 samples but 2 labels"),
         (Delivery(images(4)), 3, "state how many new classes to look for with `new`"),
         (Delivery(images(4), new=2), 0, "the initial delivery needs labels"),
         (Delivery(images(4), new=5), 3, "cannot make 5 clusters of 4 samples"),
@@ -116,6 +114,13 @@ def test_deliveries_that_cannot_be_labelled(delivery: Delivery, known: int, line
     with pytest.raises(WhorlError, match=line) as caught:
         labeler()[0].label(delivery, 2, known, SIGHT)
     assert "\n" not in str(caught.value)
+
+
+def test_an_empty_delivery_is_refused(small_data: Dataset) -> None:
+    learner = small_learner(small_data)
+    for delivery in (Delivery(images(0), np.array([], np.int64)), Delivery(images(0), new=2)):
+        with pytest.raises(WhorlError, match="there are no samples"):
+            next(learner.learn(delivery, Silent()))
 
 
 def test_hidden_labels_cannot_be_used() -> None:

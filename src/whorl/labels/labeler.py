@@ -24,13 +24,10 @@ class Labeler:
 
     def label(self, delivery: Delivery, number: int, known: int, sight: Sight) -> Labelling:
         """The labels of delivery ``number``, for a learner that knows ``known`` classes."""
-        count = len(delivery.images)
-        if not count:
-            raise WhorlError("a delivery needs at least one sample")
         if delivery.labels is not HIDDEN:
-            labels = granted(delivery.labels)
+            labels, count = granted(delivery.labels), len(delivery.images)
             if len(labels) != count:
-                raise WhorlError(f"{count} samples need as many labels, but there are {len(labels)}")
+                raise WhorlError(f"there are {count} samples but {len(labels)} labels")
             return Labelling.of_labels(labels, known, delivery.new)
         if delivery.new is None:
             raise WhorlError("this delivery has no labels; state how many new classes to look for with `new`")
