@@ -24,7 +24,9 @@ from whorl.methods import METHODS
 from whorl.nets.model import weights
 from whorl.recipes import resolve
 from whorl.reporter import EpochRecord, Silent
-from whorl.runs.files import read_tensors
+from whorl.runs.checkpoint import load_task
+from whorl.runs.files import read_tensors, write_tensors
+from whorl.runs.run import Run
 from whorl.types import Delivery
 
 CLASSES, DIM = 6, 8
@@ -154,6 +156,30 @@ def test_a_resumed_run_ends_with_the_same_bits(method: str, data: Dataset, tmp_p
     for name in names:
         one, other = (read_tensors(result.path / name)[0] for result in (whole, resumed))
         assert all(torch.equal(value, other[key]) for key, value in one.items())
+
+
+def test_restoring_needs_no_past_task(data: Dataset, tmp_path: Path) -> None:
+    """Only the last model and the initial one are read. Files from before that store no sizes, and need all tasks."""
+    found = run(config_of(data), data, tmp_path)
+    (found.path / "task-02.safetensors").rename(tmp_path / "second")
+    state = load_task(found.path, 3, data.inputs)
+    assert (state.sizes, state.names, state.inputs) == ((2, 2, 2), tuple(range(6)), data.inputs)
+    last = found.path / "task-03.safetensors"
+    write_tensors(last, read_tensors(last)[0])
+    with pytest.raises(WhorlError, match=r"cannot read .*task-02"):
+        load_task(found.path, 3, data.inputs)
+    (tmp_path / "second").rename(found.path / "task-02.safetensors")
+    assert load_task(found.path, 3, data.inputs).sizes == (2, 2, 2)
+
+
+def test_an_unfinished_task_1_cannot_be_reused(data: Dataset, tmp_path: Path) -> None:
+    config = config_of(data)
+    with pytest.raises(Stop):
+        run(config, data, tmp_path / "one", reporter=StopAfter(1))
+    unfinished = Run.at(tmp_path / "one", config)
+    other = config_of(data, cluster={"name": "gmm", "restarts": 2})
+    with pytest.raises(WhorlError, match="has not finished task 1, so it cannot be reused"):
+        run(other, data, tmp_path / "two", task1=unfinished)
 
 
 def test_the_estimate_counts_no_copies_of_vectors(data: Dataset) -> None:

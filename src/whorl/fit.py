@@ -142,9 +142,11 @@ def _optimiser(parameters: list[nn.Parameter], optim: OptimConfig) -> torch.opti
 
 
 def _disturb(optimiser: torch.optim.Optimizer, deviation: float, draws: torch.Generator) -> None:
-    """Add Gaussian noise to every gradient."""
+    """Add Gaussian noise to every gradient. A parameter that the loss does not depend on has none."""
     for group in optimiser.param_groups:
         for parameter in group["params"]:
+            if parameter.grad is None:
+                continue
             parameter.grad += deviation * torch.randn(parameter.shape, generator=draws).to(parameter)
 
 
