@@ -1,15 +1,21 @@
-"""The constants of every method as the papers' code has them, and what the short recipes leave of them."""
+"""The constants of every method in the papers' code, what short recipes change, and which data get which constants."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from whorl.config import Config, OptimConfig
+import whorl
+from whorl.config import ExperimentConfig, LearnerConfig, OptimConfig, Tree
+from whorl.data import LOADERS
+from whorl.data.inputs import Inputs
+from whorl.errors import WhorlError
 from whorl.methods import METHODS
-from whorl.recipes import RECIPES, resolve
+from whorl.methods.base import Setting
+from whorl.recipes import RECIPES, resolve, resolve_learner
 
 
 @dataclass(frozen=True)
@@ -91,10 +97,10 @@ NETS = {  # head, ReLU after the last block, classifier
 }
 
 SHORTER: dict[str, dict[str, Any]] = {"eeil": {"profile": "light"}, "bic": {"correction_epochs": 40}}
-"""What short recipes change in a method's own options."""
+"""The options that short recipes change."""
 
 
-def resolved(method: str, data: str, recipe: str, **options: Any) -> Config:
+def resolved(method: str, data: str, recipe: str, **options: Any) -> ExperimentConfig:
     return resolve({"data": {"name": data}, "recipe": recipe, "method": {"name": method, **options}})
 
 
@@ -147,7 +153,7 @@ def test_short_recipes_keep_their_length_and_schedule(method: str, recipe: str) 
     assert config.optim.schedule == optim["schedule"] == "onecycle"
     assert config.optim.nesterov
     assert config.optim.at(1).milestones == config.optim.at(2).milestones == ()
-    if method in ("lwf", "icarl"):  # their loss is a hundredth of a sum, and wants a larger rate
+    if method in ("lwf", "icarl"):  # their loss is divided by 100, so they need a larger rate
         assert 5 <= config.optim.lr / optim["lr"] <= 50
     else:
         assert (config.optim.lr, config.optim.weight_decay) == (optim["lr"], optim["weight_decay"])
@@ -155,7 +161,7 @@ def test_short_recipes_keep_their_length_and_schedule(method: str, recipe: str) 
     assert config.method.options == paper | SHORTER.get(method, {})
 
 
-def test_what_a_user_sets_wins() -> None:
+def test_values_that_a_user_sets_win() -> None:
     asked = {
         "data": {"name": "cifar100"},
         "recipe": "paper",
@@ -173,8 +179,8 @@ def test_what_a_user_sets_wins() -> None:
     assert (config.classifier, config.net.final_relu) == ("fc", True)
 
 
-def test_what_a_user_sets_holds_for_the_first_task_too() -> None:
-    """The method's own values for task 1 give way, each to the key that was set."""
+def test_values_that_a_user_sets_hold_for_task_1_too() -> None:
+    """Each key that was set replaces the method's own value for task 1."""
     tree = {"data": {"name": "cifar100"}, "recipe": "paper", "method": {"name": "icarl", "loss": "ce_kd"}}
     usual = resolve(tree).optim.at(1)
     assert (usual.milestones, usual.weight_decay) == ((60, 120, 170), 5e-4)
@@ -195,6 +201,94 @@ def test_the_optimiser_of_a_task() -> None:
     assert OptimConfig(lr=0.1, first_milestones=()).at(1).milestones == ()
     assert OptimConfig(lr=0.1, weight_decay=1e-4, first_weight_decay=0.0).at(1).weight_decay == 0
     for task in (1, 3):
-        assert divided.at(task).at(2) == divided.at(task)  # nothing is left that depends on the task
+        assert divided.at(task).at(2) == divided.at(task)  # no value depends on the task any more
     plain = OptimConfig(lr=0.3, weight_decay=1e-4, milestones=(5,))
     assert plain.at(1) == plain.at(7) == plain
+
+
+PHOTOS, SMALL = Inputs.images(224, "resized_crop"), Inputs.images(32)
+
+
+def constants(config: LearnerConfig) -> Tree:
+    """The values of a learner's config."""
+    tree = config.tree()
+    return {key: value for key, value in tree.items() if key not in ("labels", "data", "stream")}
+
+
+@pytest.mark.parametrize("recipe", list(RECIPES))
+@pytest.mark.parametrize("method", list(METHODS))
+def test_own_photos_get_the_constants_for_photos(method: str, recipe: str) -> None:
+    """From a folder in 224 pixels, or as arrays: those of ImageNet with as many classes. 32 pixels: those of CIFAR."""
+    asked: Tree = {"recipe": recipe, "method": {"name": method}}
+    stream = {"step": 10}
+    photos = resolve({**asked, "data": {"name": "folder", "resize": 224}, "stream": stream})
+    small = resolve({**asked, "data": {"name": "folder", "resize": 32}, "stream": stream})
+    assert constants(photos) == constants(resolved(method, "imagenet100", recipe))
+    assert constants(small) == constants(resolved(method, "cifar100", recipe))
+    assert constants(resolve_learner(asked, PHOTOS)) == constants(photos)
+    assert constants(resolve_learner(asked, SMALL)) == constants(small)
+    assert (photos.net.arch, small.net.arch) == ("resnet18", "resnet32")
+
+
+def test_the_number_of_classes_matters_and_not_the_name() -> None:
+    for method in ("icarl", "lwf"):
+        asked: Tree = {"method": {"name": method}}
+        for classes, width in ((None, 100), (30, 100), (250, 250)):
+            config = resolve_learner(asked, SMALL, classes)
+            assert config.method.options["width"] == width
+        data = {"name": "folder", "classes": 250}
+        assert resolve({**asked, "data": data, "stream": {"step": 10}}).method.options["width"] == 250
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_defaults_see_properties_only(method: str) -> None:
+    """The same properties give the same constants."""
+    one = METHODS[method].defaults(Setting("paper", 224, photos=True, classes=100))
+    assert one == METHODS[method].defaults(Setting("paper", 160, photos=True, classes=100))
+
+
+def test_methods_name_no_data_set() -> None:
+    names = {*LOADERS} - {"vectors"}
+    for file in sorted((Path(whorl.__file__).parent / "methods").glob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        quoted = {name for name in names if f'"{name}"' in text or f"'{name}'" in text}
+        assert not quoted, file.name
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_vectors_get_the_identity_and_a_method_that_suits_them(method: str) -> None:
+    config = resolve_learner({"method": {"name": method}}, Inputs.vectors(64))
+    assert config.net.arch == "identity"
+    same = resolve({"method": {"name": method}, "data": {"name": "vectors"}, "stream": {"step": 5}})
+    assert constants(same) == constants(config)
+    if method == "wa":  # clipping needs features that are not negative, which the identity does not promise
+        assert (config.method.options["clip"], config.net.final_relu) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ({"data": {"name": "folder"}}, r"state the number of classes per task with `stream.step=N`; folder has no"),
+        ({"data": {"name": "cifar101"}}, "unknown data set 'cifar101'; did you mean 'cifar100'"),
+        ({"recipe": "slow"}, "unknown recipe 'slow'"),
+        ({"method": {"name": "our"}}, "unknown method 'our'; did you mean 'ours'"),
+        ({"method": {"name": "wa", "gamma": 1}}, "unknown config key 'method.gamma'"),
+        ({"optim": 0.1}, r"optim is a section of the config; set one of its keys, for instance optim\.lr=0\.05"),
+        ({"optim": {"name": "adam"}}, "unknown optim.name value 'adam'; did you mean 'adamw'"),
+    ],
+)
+def test_mistakes_are_one_line(asked: Tree, line: str) -> None:
+    with pytest.raises(WhorlError, match=line) as caught:
+        resolve(asked)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_optimiser_is_stored_only_where_it_is_not_sgd() -> None:
+    """Runs from before the choice existed keep their names."""
+    usual = resolve({"data": {"name": "digits"}})
+    named = resolve({"data": {"name": "digits"}, "optim": {"name": "sgd"}})
+    other = resolve({"data": {"name": "digits"}, "optim": {"name": "adamw"}})
+    assert usual.optim.name == "sgd"
+    assert "name" not in usual.tree()["optim"]
+    assert other.tree()["optim"]["name"] == "adamw"
+    assert usual.hash == named.hash != other.hash

@@ -7,13 +7,14 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from whorl import cluster
 from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
+from whorl.errors import WhorlError
 from whorl.labels import extractors
 from whorl.labels.labeler import Labeler
 from whorl.memory.holdout import hold_out
@@ -28,6 +29,7 @@ from whorl.nets.backbone import Backbone
 from whorl.nets.extract import Features, extract
 from whorl.nets.heads import HEADS
 from whorl.nets.model import Model, weights
+from whorl.nets.resnet import fold
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
 from whorl.seeds import derive
@@ -53,7 +55,7 @@ class Learner:
         clusterer = cluster.create(**config.cluster.model_dump())
         extractor = extractors.find(config.pseudo.features)
         self.labeler: Labeler = Labeler(config.pseudo, config.seed, extractor, clusterer)
-        self.model: Model = self._new_model(config.seed)
+        self.model: Model = self._new_model()
         self.inputs: Inputs = (nets.own_inputs(self.model.backbone) or inputs).viewed(config.train.augment)
         self.frozen: Model = self.model.frozen()
         """The model after the last delivery, for inference."""
@@ -92,6 +94,8 @@ class Learner:
         features = Features(model, self.inputs, self.runtime)
         number, sight = len(self.sizes) + 1, self.sight(features)
         labels = resume.labels if resume else self.labeler.label(delivery, number, self.known, sight)
+        if names and len(names) != labels.new:
+            raise ValueError(f"{labels.new} new classes need as many names, not {len(names)}")
         self.method.check(self.config, (*self.sizes, labels.new), delivery.labels is not HIDDEN)
         model.grow(labels.new)
         self.runtime.place(model.head)
@@ -102,7 +106,7 @@ class Learner:
     def take_over(self, delivery: Delivery, model: dict[str, Tensor], settled: dict[str, float]) -> None:
         """Learn the initial delivery by taking over the model that another learner ended it with."""
         labels = Labelling.of_labels(granted(delivery.labels), 0, delivery.new)
-        taken = self._new_model(None, model)
+        taken = self._new_model(model)
         features = Features(taken, self.inputs, self.runtime)
         self._commit(self._training(delivery, labels, features), settled, ())
 
@@ -125,11 +129,11 @@ class Learner:
         """Become the learner with this state."""
         self.inputs = self._data_inputs = state.inputs
         self.sizes, self.past = state.sizes, state.past
-        self.model = self._new_model(None, state.model)
+        self.model = self._new_model(state.model)
         self.frozen = self.model.frozen()
         if state.initial:
             self._initial_weights = state.initial
-            self._initial = self._new_model(None, state.initial).frozen()
+            self._initial = self._new_model(state.initial).frozen()
         self.names = state.names or tuple(range(self.known))
         self.memory = Memory.from_state(self.memory.policy, self.memory.quota, state.memory)
         self.means = state.means
@@ -208,27 +212,39 @@ class Learner:
     def sight(self, features: Features | None = None) -> extractors.Sight:
         """What an extractor can use now; ``features`` are those of the current model, if they are at hand."""
 
-        def by(model: Model, images: ImageSource) -> FloatArray:
-            return extract(model.backbone, model.dim, images, self.inputs, self.runtime)
+        def by(backbone: nn.Module, images: ImageSource) -> FloatArray:
+            return extract(backbone, self.model.dim, images, self.inputs, self.runtime)
 
         current = features or Features(self.model, self.inputs, self.runtime)
         return extractors.Sight(
             current=current,
-            initial=current if len(self.sizes) == 1 else lambda images: by(self._initial, images),
-            random=lambda images: by(self._new_model(derive(self.config.seed, "scratch")).frozen(), images),
+            initial=current if len(self.sizes) == 1 else lambda images: by(self._initial.backbone, images),
+            random=lambda images: by(self._random_backbone(), images),
             inputs=self.inputs,
             dim=self.model.dim,
             seed=self.config.seed,
         )
 
-    def _new_model(self, seed: int | None, state: dict[str, Tensor] | None = None) -> Model:
-        """A model with weights drawn from ``seed``, or with those of ``state``."""
-        net = self.config.net
-        if self._injected is None:
-            backbone = nets.build(net.arch, self._data_inputs, net.final_relu, seed)
-        else:
-            backbone = copy.deepcopy(self._injected)
-        model = Model(backbone, HEADS[net.head](backbone.dim), self.config.seed)
+    def _new_model(self, state: dict[str, Tensor] | None = None) -> Model:
+        """The model before the initial delivery, or the one with the weights of ``state``."""
+        backbone = self._backbone(self.config.seed if state is None else None)
+        model = Model(backbone, HEADS[self.config.net.head](backbone.dim), self.config.seed)
         if state is not None:
             model.restore(state)
         return self.runtime.place(model)
+
+    def _backbone(self, seed: int | None) -> Backbone:
+        """A copy of the backbone that was passed in, else one by name with weights drawn from ``seed``."""
+        if self._injected is not None:
+            return copy.deepcopy(self._injected)
+        return nets.build(self.config.net.arch, self._data_inputs, self.config.net.final_relu, seed)
+
+    def _random_backbone(self) -> nn.Module:
+        """A frozen backbone with random weights, the same for every delivery."""
+        made = nets.module(self._backbone(None))
+        if not nets.draw(made, derive(self.config.seed, "scratch")) and any(True for _ in made.parameters()):
+            raise WhorlError(
+                "`pseudo.features=scratch` needs a backbone with random weights, "
+                f"and {type(made).__name__} has no method `draw` to make them"
+            )
+        return fold(self.runtime.place(made))

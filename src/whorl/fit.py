@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from whorl.config import OptimConfig
 from whorl.data.inputs import Inputs
@@ -73,9 +74,10 @@ def fit(
         _restore(optimiser, model, start[1])
         forward, labels = runtime.forward(model), torch.from_numpy(phase.data.labels)
         model.train(phase.mode == "train")
+        paired = phase.mode == "train" and any(isinstance(one, _BatchNorm) for one in model.modules())
         for epoch in range(start[0], phase.epochs):
             shuffle, views, noise = (purpose.generator(use, epoch) for use in ("shuffle", "augment", "noise"))
-            plan = phase.batches(shuffle) if phase.batches else _batches(phase, shuffle)
+            plan = phase.batches(shuffle) if phase.batches else _batches(phase, shuffle, paired)
             total, images, lr = torch.zeros((), device=runtime.device), 0, phase.optim.lr
             started = time.perf_counter()
             samples = batches(phase.data.images, plan, runtime.workers)
@@ -106,13 +108,15 @@ def fit(
             yield Epoch(epoch, total.item() / max(images, 1), lr, images, seconds, _state(optimiser, model))
 
 
-def _batches(phase: Phase, draws: torch.Generator) -> list[IntArray]:
-    """All samples in random order. In train mode a last batch of one sample is dropped: batch norm needs two."""
-    n, training = len(phase.data), phase.mode == "train"
-    if training and n < 2:
-        raise WhorlError("there is only one image to train on, and batch norm needs two; raise `data.per_class`")
+def _batches(phase: Phase, draws: torch.Generator, paired: bool) -> list[IntArray]:
+    """All samples in random order. Where batch norm needs two samples (``paired``), a last batch of one is dropped."""
+    n = len(phase.data)
+    if paired and n < 2:
+        raise WhorlError(
+            "there is only one image to train on, and batch norm needs two; use more images (`data.per_class`)"
+        )
     parts = [part.numpy() for part in torch.split(torch.randperm(n, generator=draws), phase.batch)]
-    return parts[:-1] if training and len(parts) > 1 and len(parts[-1]) == 1 else parts
+    return parts[:-1] if paired and len(parts) > 1 and len(parts[-1]) == 1 else parts
 
 
 @contextmanager
@@ -138,9 +142,11 @@ def _optimiser(parameters: list[nn.Parameter], optim: OptimConfig) -> torch.opti
 
 
 def _disturb(optimiser: torch.optim.Optimizer, deviation: float, draws: torch.Generator) -> None:
-    """Add Gaussian noise to every gradient."""
+    """Add Gaussian noise to every gradient. A parameter that the loss does not depend on has none."""
     for group in optimiser.param_groups:
         for parameter in group["params"]:
+            if parameter.grad is None:
+                continue
             parameter.grad += deviation * torch.randn(parameter.shape, generator=draws).to(parameter)
 
 

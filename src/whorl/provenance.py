@@ -49,6 +49,6 @@ def commit() -> str | None:
     try:
         if Path(git("rev-parse", "--show-toplevel")) != source.parents[1]:
             return None  # the checkout of another project that whorl is installed in
-        return git("rev-parse", "--short=10", "HEAD") + ("+" if git("status", "--porcelain", "--", "src") else "")
+        return git("rev-parse", "--short=10", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.SubprocessError):
         return None

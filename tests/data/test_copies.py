@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from whorl.data.augment import Augment
 
 from references import Array
 from whorl.data.copies import Copies
+from whorl.data.inputs import Inputs
 from whorl.data.source import ArraySource
 
 Bytes = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
 SIZE, PAD = 8, 1  # an eighth
-AUGMENT = Augment("crop_flip", SIZE, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25), mirrors=True)
+INPUTS = Inputs.images(SIZE, "crop_flip", (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
 def source(n: int, size: int) -> ArraySource:
@@ -73,7 +73,7 @@ def test_kinds(view: str, flips: tuple[bool, ...], size: int) -> None:
     Colours change on the whole image, before the crop. Of larger images the middle is taken.
     """
     images = source(24, size)
-    copies = Copies(images, replace(AUGMENT, view=view, mirrors=len(flips) == 2), seed=1)
+    copies = Copies(images, replace(INPUTS, view=view, mirrors=len(flips) == 2), seed=1)
     edge = (size - SIZE) // 2
     middle = images.images.numpy()[:, edge : edge + SIZE, edge : edge + SIZE].astype(np.float64)
     kinds = list(itertools.product(("itself", "brightness", "contrast"), (False, True), flips))
@@ -100,7 +100,7 @@ def test_kinds(view: str, flips: tuple[bool, ...], size: int) -> None:
 
 def test_without_views_there_is_one_kind() -> None:
     images = source(5, 12)
-    copies = Copies(images, AUGMENT.plain(), seed=1)
+    copies = Copies(images, INPUTS.plain(), seed=1)
     assert (copies.kinds, len(copies)) == (1, 5)
     assert np.array_equal(read_all(copies), images.images.numpy()[:, 2:10, 2:10])
 
@@ -109,7 +109,7 @@ def test_amounts_spread_over_their_range() -> None:
     """Brightness by -63 to 63 and contrast by 0.2 to 1.8, told from images that are nowhere clipped."""
     images = torch.full((300, SIZE, SIZE, 3), 120, dtype=torch.uint8)
     images[:, ::2] = 136
-    found = read_all(Copies(ArraySource(images), AUGMENT, seed=2)).reshape(12, 300, SIZE, SIZE, 3).astype(np.float64)
+    found = read_all(Copies(ArraySource(images), INPUTS, seed=2)).reshape(12, 300, SIZE, SIZE, 3).astype(np.float64)
     shifts = found[4].mean(axis=(1, 2, 3)) - 128
     assert -63 <= shifts.min() < -57
     assert 57 < shifts.max() <= 63
@@ -125,14 +125,14 @@ def test_amounts_spread_over_their_range() -> None:
 def test_copies_are_fixed_whatever_the_order_of_reading(view: str) -> None:
     images = source(10, 12)
     before = images.images.clone()
-    copies = Copies(images, replace(AUGMENT, view=view), seed=3)
+    copies = Copies(images, replace(INPUTS, view=view), seed=3)
     whole, n = copies.read(np.arange(len(copies))), len(copies)
     order = np.random.default_rng(0).permutation(n)
     parts = torch.cat([copies.read(order[i : i + 7]) for i in range(0, n, 7)])
     assert torch.equal(parts, whole[torch.from_numpy(order)])
-    again = Copies(images, replace(AUGMENT, view=view), seed=3)
+    again = Copies(images, replace(INPUTS, view=view), seed=3)
     assert torch.equal(again.read(order), parts)
-    other = Copies(images, replace(AUGMENT, view=view), seed=4)
+    other = Copies(images, replace(INPUTS, view=view), seed=4)
     assert not torch.equal(other.read(order), parts)
     assert torch.equal(images.images, before)
 
@@ -150,7 +150,7 @@ def shrunk(image: Array, size: int) -> Array:
 def test_photos_come_in_two_kinds() -> None:
     """As they are and mirrored; each a crop or the whole, resized; each with brightness or contrast at even odds."""
     photos = source(40, 11)
-    copies = Copies(photos, replace(AUGMENT, view="resized_crop"), seed=5)
+    copies = Copies(photos, replace(INPUTS, view="resized_crop"), seed=5)
     assert (copies.kinds, len(copies), copies.size) == (2, 80, SIZE)
     found = read_all(copies).reshape(2, 40, SIZE, SIZE, 3).astype(np.float64)
     corners = list(itertools.product(range(4), repeat=2))
@@ -182,3 +182,11 @@ def test_photos_come_in_two_kinds() -> None:
     assert 22 < framed.count(16) < 58  # of 80, within four standard errors of a half
     assert len(set(framed) - {16}) > 10
     assert all(8 < colours.count(name) < 32 for name in ("itself", "brightness", "contrast", "both"))
+
+
+@pytest.mark.parametrize("view", ["crop_flip", "shift", "resized_crop"])
+def test_copies_are_made_on_the_device_of_the_images(view: str) -> None:
+    away = ArraySource(torch.empty(5, 12, 12, 3, dtype=torch.uint8, device="meta"))
+    copies = Copies(away, replace(INPUTS, view=view), seed=1)
+    found = copies.read(np.arange(len(copies)))
+    assert (found.device.type, found.dtype, tuple(found.shape)) == ("meta", torch.uint8, (len(copies), SIZE, SIZE, 3))

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from whorl.data.shape import resized
-from whorl.data.source import ArraySource, Concat, FileSource, Subset, batches
+from whorl.data.source import ArraySource, Concat, FileSource, Samples, Subset, VectorSource, batches, in_memory
 from whorl.errors import WhorlError
 from whorl.types import ImageSource, IntArray
 
@@ -65,7 +65,7 @@ def test_subset_of_subset_keeps_one_table() -> None:
     assert torch.equal(inner.read(ints(1, 0)), source.images[[9, 3]])
 
 
-def test_concat_keeps_the_order_asked_for(tmp_path: Path) -> None:
+def test_concat_keeps_the_requested_order(tmp_path: Path) -> None:
     one, two = array(3, seed=1), array(4, seed=2)
     both = Concat([one, two, array(0)])
     everything = torch.cat([one.images, two.images])
@@ -76,8 +76,44 @@ def test_concat_keeps_the_order_asked_for(tmp_path: Path) -> None:
     for bad in (7, -1):
         with pytest.raises(IndexError):
             both.read(ints(bad))
-    with pytest.raises(ValueError, match="one image size"):
+    with pytest.raises(ValueError, match="the same size"):
         Concat([one, array(2, size=5)])
+
+
+def test_concat_reads_parts_on_different_devices() -> None:
+    """A delivery may be on the device while the exemplars are not; batches are then read on the device."""
+    here, there = array(3), ArraySource(torch.empty(4, 4, 4, 3, dtype=torch.uint8, device="meta"))
+    for parts in ([here, there], [there, here]):
+        found = Concat(parts).read(ints(6, 0, 3))
+        assert (found.device.type, tuple(found.shape)) == ("meta", (3, 4, 4, 3))
+
+
+def test_vector_source() -> None:
+    vectors = torch.arange(12.0).reshape(4, 3)
+    source = in_memory(vectors)
+    assert isinstance(source, VectorSource)
+    assert (len(source), source.size, source.resident) == (4, 3, True)
+    assert source.read(ints(2, 0)).tolist() == [[6, 7, 8], [0, 1, 2]]
+    assert Concat([source, Subset(source, ints(3))]).read(ints(4, 1)).tolist() == [[9, 10, 11], [3, 4, 5]]
+    assert isinstance(in_memory(array(2).images), ArraySource)
+    for bad in (vectors.double(), vectors[0]):
+        with pytest.raises(ValueError, match=r"expected float32 \[n, size\]"):
+            VectorSource(bad)
+
+
+def test_samples() -> None:
+    one, two = Samples(array(3, seed=1), ints(0, 1, 2)), Samples(array(2, seed=2), ints(5, 6))
+    both, nothing = one + two, Samples(array(0), ints())
+    assert both.labels.tolist() == [0, 1, 2, 5, 6]
+    assert torch.equal(
+        both.images.read(np.arange(5)), torch.cat([s.images.read(np.arange(len(s))) for s in (one, two)])
+    )
+    assert one + nothing is one
+    assert nothing + two is two
+    assert both[ints(4, 0)].labels.tolist() == [6, 0]
+    assert torch.equal(both[ints(4, 0)].images.read(ints(0)), two.images.read(ints(1)))
+    assert both.without(ints(1, 3)).labels.tolist() == [0, 2, 6]
+    assert both.without(ints()) is both
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -105,7 +141,7 @@ def test_a_file_that_went_bad_is_one_clear_line(tmp_path: Path, workers: int) ->
 
 
 class Deadly:
-    """Stands for images so large that the system kills who reads them."""
+    """Stands for images so large that the system kills the process that reads them."""
 
     size, resident = 4, False
 
@@ -118,7 +154,9 @@ class Deadly:
 
 
 def test_a_killed_worker_is_one_clear_line() -> None:
-    with pytest.raises(WhorlError, match=r"^reading images failed \(.*\); try fewer --workers, or 0$") as caught:
+    with pytest.raises(
+        WhorlError, match=r"^reading images failed \(.*\); set `workers` to a smaller number, or 0$"
+    ) as caught:
         list(batches(Deadly(), [ints(0)], workers=1))
     assert "\n" not in str(caught.value)
 

@@ -73,11 +73,11 @@ def test_sizes(asked: tuple[int, ...], sizes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ((100, 7), "--step 7 does not divide the 100 classes; steps that do: 1, 2, 4, 5, 10, 20, 25, 50, 100"),
+        ((100, 7), "`stream.step=7` does not divide the 100 classes; steps that do: 1, 2, 4, 5, 10, 20, 25, 50, 100"),
         ((100, 7, 10), "does not divide the 90 classes after the first task of 10"),
-        ((10, 2, 11), "must lie between 1 and the 10 classes"),
-        ((10, 0), "must lie between 1 and the 10 classes"),
-        ((10, 5, None, 3), "--tasks 3 asked for, but these classes make 2"),
+        ((10, 2, 11), "must be between 1 and 10, the number of classes"),
+        ((10, 0), "must be between 1 and 10, the number of classes"),
+        ((10, 5, None, 3), "`stream.tasks=3` is more than the 2 tasks that these classes make"),
     ],
 )
 def test_sizes_that_cannot_be(asked: tuple[int, ...], message: str) -> None:
@@ -90,9 +90,9 @@ def test_a_stream_is_a_sequence_and_its_tasks_hold_the_right_images(small_data: 
     stream, truth = class_incremental(small_data, (2, 2, 2), order, labels_given=True)
     assert isinstance(stream, Sequence)
     assert len(stream) == 3
-    assert [task.index for task in stream] == [1, 2, 3]
-    assert [task.index for task in stream[1:]] == [2, 3]
-    assert stream[-1].index == 3
+    assert list(stream[1:]) == [stream[1], stream[2]]
+    assert stream[-1] is stream[2]
+    assert [delivery.new for delivery in stream] == [2, 2, 2]
     assert stream.sizes == (2, 2, 2)
     assert truth.names == tuple(small_data.class_names[c] for c in order)
     for number, task in enumerate(stream):

@@ -8,9 +8,18 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from whorl.nets.heads import CorrectedHead, CosineHead, LinearHead, MeansHead
+from whorl.data.inputs import Inputs
+from whorl.nets.backbone import BACKBONES, FOR_IMAGES, build
+from whorl.nets.heads import HEADS, CorrectedHead, CosineHead, LinearHead, MeansHead
 from whorl.nets.model import Model, weights
-from whorl.nets.resnet import BACKBONES, BasicBlock, PadShortcut, resnet32
+from whorl.nets.resnet import BasicBlock, PadShortcut, ResNet, resnet32
+
+INPUTS = Inputs.images(16)
+
+
+def model_of(arch: str, head: str, seed: int) -> Model:
+    backbone = build(arch, INPUTS, True, seed)
+    return Model(backbone, HEADS[head](backbone.dim), seed)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +28,8 @@ from whorl.nets.resnet import BACKBONES, BasicBlock, PadShortcut, resnet32
     [("resnet32", 463_504, 64), ("resnet18", 11_176_512, 512), ("resnet18-small", 11_168_832, 512)],
 )
 def test_parameter_counts(arch: str, count: int, dim: int) -> None:
-    net = BACKBONES[arch](True)
+    net = BACKBONES[arch](INPUTS, True)
+    assert isinstance(net, nn.Module)
     assert sum(p.numel() for p in net.parameters()) == count
     assert net.dim == dim
 
@@ -27,8 +37,10 @@ def test_parameter_counts(arch: str, count: int, dim: int) -> None:
 @pytest.mark.parametrize(("arch", "size"), [("resnet32", 32), ("resnet18", 64), ("resnet18-small", 32), ("tiny", 8)])
 def test_final_relu(arch: str, size: int) -> None:
     x = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(0))
-    assert BACKBONES[arch](True).eval()(x).min() >= 0
-    assert BACKBONES[arch](False).eval()(x).min() < 0
+    for final_relu in (True, False):
+        net = build(arch, INPUTS, final_relu, 0)
+        assert isinstance(net, nn.Module)
+        assert bool(net.eval()(x).min() >= 0) == final_relu
 
 
 def test_option_a_shortcut_by_hand() -> None:
@@ -57,10 +69,10 @@ def test_block_equals_the_formula_and_its_gradient() -> None:
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("arch", list(BACKBONES))
+@pytest.mark.parametrize("arch", FOR_IMAGES)
 def test_folding_keeps_the_output(arch: str) -> None:
     torch.manual_seed(0)
-    model = Model(arch, "linear", True, 0)
+    model = model_of(arch, "linear", 0)
     model.grow(3)
     x = torch.randn(8, 3, 16, 16)
     for _ in range(3):
@@ -96,7 +108,7 @@ def test_cosine_head_by_hand(draws: torch.Generator) -> None:
 
 
 def test_corrected_head_by_hand(draws: torch.Generator) -> None:
-    """W f + b, then beta · o + gamma on the newest classes alone; growing makes others the newest, uncorrected."""
+    """W f + b, then beta · o + gamma for the newest classes only. Growing resets the correction."""
     head = CorrectedHead(5)
     head.grow(2, draws)
     head.grow(3, draws)
@@ -114,7 +126,7 @@ def test_corrected_head_by_hand(draws: torch.Generator) -> None:
     np.testing.assert_allclose(head(f).detach().numpy()[:, :5], plain, rtol=1e-5, atol=1e-6)
 
 
-def test_the_correction_learns_only_where_it_is_named(draws: torch.Generator) -> None:
+def test_the_correction_is_trained_only_where_it_is_named(draws: torch.Generator) -> None:
     """Its gradient by hand: of a newest logit's slope g, beta gets g · o and gamma gets g."""
     head = CorrectedHead(5)
     head.grow(2, draws)
@@ -132,7 +144,7 @@ def test_the_correction_learns_only_where_it_is_named(draws: torch.Generator) ->
 
 
 def test_running_means_by_hand(draws: torch.Generator) -> None:
-    """Feature by feature and at length one, whatever batches they come in; growing keeps what was seen."""
+    """One feature at a time, at length one. Batches do not matter, and growing keeps the means."""
     head = MeansHead(4)
     head.grow(3, draws)
     means, counts = np.zeros((5, 4)), np.zeros(5)
@@ -147,7 +159,7 @@ def test_running_means_by_hand(draws: torch.Generator) -> None:
             counts[label] += 1
     np.testing.assert_allclose(head.means.numpy(), means, atol=1e-6)
     assert head.counts.tolist() == counts.tolist()
-    assert counts[4] == 0  # nothing was seen of it, and its mean is none
+    assert counts[4] == 0  # no sample of it was observed
     assert not means[4].any()
     assert {"means", "counts"} <= set(head.state_dict())
     assert {name for name, _ in head.named_parameters()} == {"weight", "bias"}
@@ -164,9 +176,9 @@ def test_the_logits_of_a_head_with_means_are_linear(draws: torch.Generator) -> N
 
 
 @pytest.mark.parametrize("kind", ["linear", "linear-nobias", "corrected", "means"])
-def test_reset_draws_every_row_anew(kind: str) -> None:
+def test_reset_draws_every_row_again(kind: str) -> None:
     """In place, uniform within ±1/sqrt(d), from the seed; the backbone stays."""
-    model, same, other = (Model("tiny", kind, True, seed) for seed in (3, 3, 4))
+    model, same, other = (model_of("tiny", kind, seed) for seed in (3, 3, 4))
     for one in (model, same, other):
         one.grow(40)
         one.grow(60)
@@ -192,7 +204,7 @@ def test_reset_draws_every_row_anew(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["linear", "linear-nobias", "cosine", "corrected", "means"])
 def test_a_stored_head_is_restored(kind: str) -> None:
-    model, other = Model("tiny", kind, True, 0), Model("tiny", kind, True, 1)
+    model, other = model_of("tiny", kind, 0), model_of("tiny", kind, 1)
     model.grow(2)
     model.grow(3)
     with torch.no_grad():
@@ -207,10 +219,10 @@ def test_a_stored_head_is_restored(kind: str) -> None:
         assert torch.equal(model.eval()(x).logits, other.eval()(x).logits)
 
 
-def test_same_seed_same_weights_whatever_was_drawn_before() -> None:
-    one = Model("tiny", "linear", True, 7)
+def test_weights_depend_on_the_seed_alone() -> None:
+    one = model_of("tiny", "linear", 7)
     torch.rand(100)
-    two = Model("tiny", "linear", True, 7)
+    two = model_of("tiny", "linear", 7)
     one.grow(2)
     two.grow(2)
     assert all(torch.equal(a, b) for a, b in zip(weights(one).values(), weights(two).values(), strict=True))
@@ -218,7 +230,7 @@ def test_same_seed_same_weights_whatever_was_drawn_before() -> None:
 
 
 def _grown(seed: int) -> Model:
-    model = Model("tiny", "linear", True, seed)
+    model = model_of("tiny", "linear", seed)
     model.grow(2)
     return model
 
@@ -231,8 +243,10 @@ def test_weights_are_a_copy() -> None:
 
 
 def test_he_normal_fan_out() -> None:
-    model = Model("resnet32", "linear", True, 0)
-    conv = model.backbone.blocks[-1].second.conv.weight  # type: ignore[union-attr]
-    assert isinstance(conv, torch.Tensor)
+    net = model_of("resnet32", "linear", 0).backbone
+    assert isinstance(net, ResNet)
+    block = net.blocks[-1]
+    assert isinstance(block, BasicBlock)
+    conv = block.second.conv.weight
     assert conv.std().item() == pytest.approx((2 / (64 * 9)) ** 0.5, rel=0.02)
     assert resnet32().dim == 64

@@ -61,14 +61,15 @@ class Copies:
             colours = [(colour == 1, brighter), (colour == 2, contrasted)]
         for amount, (chosen, change) in enumerate(colours, 4):
             if chosen.any():
-                images[chosen] = change(images[chosen], draws[chosen, amount]).round().to(torch.uint8)
+                amounts = draws[chosen, amount].to(images.device)
+                images[chosen] = change(images[chosen], amounts).round().to(torch.uint8)
         pad = self.size // 8
         offset = (draws[:, :2] * (2 * pad + 1)).floor().long() - pad
         return moved(images, (offset * crop[:, None]).T[:, :, None], flip[:, None].bool())
 
     def _framed(self, photos: Tensor, draws: Tensor) -> Tensor:
         """Crop half of the photos at a random position and resize the others."""
-        out = torch.empty(len(photos), self.size, self.size, 3, dtype=torch.uint8)
+        out = torch.empty(len(photos), self.size, self.size, 3, dtype=torch.uint8, device=photos.device)
         room = photos.shape[1] - self.size + 1
         for row, (photo, draw) in enumerate(zip(photos, draws, strict=True)):
             if draw[0] < 0.5:

@@ -195,9 +195,9 @@ class Concat:
             source.read(indices[rows] - start) for (rows, source), start in zip(parts, self._starts, strict=False)
         ]
         order = np.argsort(np.concatenate([rows for rows, _ in parts]))
-        device = pieces[0].device  # the parts may be stored on different devices
-        joined = torch.cat([piece.to(device) for piece in pieces])
-        return joined.index_select(0, torch.from_numpy(order).to(device))
+        # The parts may be stored on different devices.
+        device = next((piece.device for piece in pieces if piece.device.type != "cpu"), pieces[0].device)
+        return _rows(torch.cat([piece.to(device) for piece in pieces]), order)
 
 
 @dataclass(frozen=True)

@@ -25,17 +25,20 @@ class Labeler:
     def label(self, delivery: Delivery, number: int, known: int, sight: Sight) -> Labelling:
         """The labels of delivery ``number``, for a learner that knows ``known`` classes."""
         if delivery.labels is not HIDDEN:
-            return Labelling.of_labels(granted(delivery.labels), known, delivery.new)
+            labels, count = granted(delivery.labels), len(delivery.images)
+            if len(labels) != count:
+                raise WhorlError(f"there are {count} samples but {len(labels)} labels")
+            return Labelling.of_labels(labels, known, delivery.new)
         if delivery.new is None:
             raise WhorlError("this delivery has no labels; state how many new classes to look for with `new`")
         if not known:
-            raise WhorlError("the first delivery needs labels; later ones can come without")
+            raise WhorlError("the initial delivery needs labels; later ones can come without")
         features = self.extractor(delivery.images, sight)
         groups = self.clusterer.fit_predict(features, delivery.new, derive(self.seed, "cluster", number)).labels
         return Labelling.of_groups(groups, known, delivery.new)
 
     def due(self, delivery: Delivery, done: int, epochs: int) -> bool:
-        """Whether to cluster again after ``done`` of the ``epochs`` epochs of the first phase (UPL-K)."""
+        """Whether to cluster again after ``done`` of the ``epochs`` epochs of phase 0 (UPL-K)."""
         every = self.config.refresh
         return delivery.labels is HIDDEN and every > 0 and done % every == 0 and done < epochs
 

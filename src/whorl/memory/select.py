@@ -106,7 +106,7 @@ def exemplars(features: FloatArray, labels: Labelling, how: Selection) -> tuple[
 def _pick(
     features: FloatArray, group: npt.NDArray[np.bool_], stored: npt.NDArray[np.bool_], how: Selection, number: int
 ) -> IntArray:
-    """Steps 3 and 4 of A12 for one id: ``group`` determines the mean, ``stored`` which samples may be stored.
+    """The exemplars of one id (docs/protocol.md, A12): ``group`` determines the mean, ``stored`` which may be stored.
 
     Samples in both come first, as the selector ranks them, then the others with the label, nearest to the mean first.
     """

@@ -31,7 +31,7 @@ class Wa(Method):
     reinit: bool = False
     """Reinitialise the whole head before each step, as the authors' code does."""
     profile: Literal["practical", "full"] = "practical"
-    """The schedule of ``--recipe paper`` for CIFAR: 170 epochs in batches of 128, or the authors' 250 of 32."""
+    """The schedule of ``recipe=paper`` for small images: 170 epochs in batches of 128, or the authors' 250 of 32."""
 
     def prepare(self, step: Step) -> None:
         """Reinitialise the head, if ``reinit`` is set."""

@@ -64,15 +64,16 @@ def build(name: str, inputs: Inputs, final_relu: bool, seed: int | None) -> Back
         raise WhorlError(f"network {name!r} does not take {inputs.kind}; set `net.arch` to {' or '.join(suits)}")
     made = checked(find(name)(inputs, final_relu))
     if seed is not None:
-        draw(made, generator(seed, "init", "backbone"))
+        draw(made, seed)
     return made
 
 
-def draw(backbone: Backbone, draws: torch.Generator) -> None:
-    """Initialise a backbone that can be initialised; a pretrained one is left as it is."""
+def draw(backbone: object, seed: int) -> bool:
+    """Initialise the weights by the backbone's ``draw``; returns False for a backbone without that method."""
     initialise: Callable[[torch.Generator], None] | None = getattr(backbone, "draw", None)
     if initialise is not None:
-        initialise(draws)
+        initialise(generator(seed, "init", "backbone"))
+    return initialise is not None
 
 
 def checked(backbone: object) -> Backbone:
@@ -84,6 +85,13 @@ def checked(backbone: object) -> Backbone:
             f"the backbone {type(backbone).__name__} needs an integer attribute `dim`, the number of its features"
         )
     found: Backbone = backbone  # type: ignore[assignment]
+    return found
+
+
+def module(backbone: Backbone) -> nn.Module:
+    """The backbone as the module that :func:`checked` requires it to be."""
+    found = checked(backbone)
+    assert isinstance(found, nn.Module)
     return found
 
 

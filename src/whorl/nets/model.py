@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from whorl.errors import WhorlError
-from whorl.nets.backbone import Backbone, checked
+from whorl.nets.backbone import Backbone, module
 from whorl.nets.heads import Head
 from whorl.nets.resnet import fold
 from whorl.seeds import generator
@@ -28,10 +28,8 @@ class Model(nn.Module):
 
     def __init__(self, backbone: Backbone, head: Head, seed: int) -> None:
         super().__init__()
-        module = checked(backbone)
-        assert isinstance(module, nn.Module)
-        self.backbone = module
-        self.dim: int = module.dim
+        self.backbone = module(backbone)
+        self.dim: int = backbone.dim
         self.head: Head = head
         self.seed = seed
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -86,23 +87,31 @@ def save_task(folder: Path, number: int, state: State, labels: Labelling) -> Non
 
 def load_task(folder: Path, number: int, inputs: Inputs) -> State:
     """The state after task ``number``. Files of format 1 lack the input preparation, which ``inputs`` replaces."""
-    sizes, known, initial, model = list[int](), 0, dict[str, Tensor](), dict[str, Tensor]()
-    header = StateHeader()
-    for task in range(1, number + 1):
-        path = folder / f"task-{task:02}.safetensors"
-        tensors, about = read_tensors(path)
-        with belonging(path):
-            model = unnest("model", tensors)
-            header = StateHeader.model_validate(about)
-            sizes.append(len(model["head.weight"]) - known)
-            known += sizes[-1]
-        initial = initial or model
+    model, header = load_model(folder, number)
+    initial = model if number == 1 else load_model(folder, 1)[0]
     path = folder / f"memory-{number:02}.safetensors"
     memory, _ = read_tensors(path)
     with belonging(path):
         means = memory.pop("means").numpy() if "means" in memory else None
         memory = {name: memory[name] for name in ("images", "labels", "tasks")}
-    return State(model, initial, memory, means, tuple(sizes), header.names, header.inputs or inputs)
+    sizes = header.sizes or _sizes(folder, number)
+    return State(model, initial, memory, means, sizes, header.names, header.inputs or inputs)
+
+
+def load_model(folder: Path, task: int) -> tuple[dict[str, Tensor], StateHeader]:
+    """The model after a task, and the header of its file."""
+    path = folder / f"task-{task:02}.safetensors"
+    tensors, about = read_tensors(path)
+    with belonging(path):
+        model = unnest("model", tensors)
+        model["head.weight"]
+        return model, StateHeader.model_validate(about)
+
+
+def _sizes(folder: Path, number: int) -> tuple[int, ...]:
+    """The number of new classes of each task, which files of format 1 do not store: how much the head has grown."""
+    classes = [len(load_model(folder, task)[0]["head.weight"]) for task in range(1, number + 1)]
+    return tuple(after - before for before, after in pairwise([0, *classes]))
 
 
 def save_state(path: Path, state: State, about: Mapping[str, Any]) -> None:

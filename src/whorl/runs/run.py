@@ -31,7 +31,7 @@ from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
 from whorl.runs import checkpoint
 from whorl.runs.checkpoint import START_OVER, Spent
-from whorl.runs.files import append_line, read_tensors, truncate, unnest, write_text
+from whorl.runs.files import append_line, read_tensors, truncate, write_text
 from whorl.scores import FORMAT, RunScores, from_json, to_json
 from whorl.state import State
 from whorl.training import Halt
@@ -181,12 +181,7 @@ class Run:
 
     def task1_model(self) -> dict[str, Tensor]:
         """The model after task 1."""
-        path = self.path / "task-01.safetensors"
-        tensors, _ = read_tensors(path)
-        with checkpoint.belonging(path):
-            model = unnest("model", tensors)
-            model["head.weight"]
-            return model
+        return checkpoint.load_model(self.path, 1)[0]
 
     def has_task1(self) -> bool:
         """Whether task 1 is finished and its model can be read."""

@@ -1,15 +1,12 @@
-"""Views and normalisation against padding, cropping and flipping by hand."""
+"""Views and normalisation against padding, cropping and flipping by hand; vectors against arithmetic."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from whorl.data.augment import VIEWS, Augment, View, brighter, contrasted, crop_flip, jitter, resized_crop, shift
 
-from whorl.data.source import Dataset
+from whorl.data.inputs import VIEWS, Inputs, View, brighter, contrasted, crop_flip, jitter, resized_crop, shift
 
 
 def images(n: int, size: int) -> torch.Tensor:
@@ -44,20 +41,20 @@ def test_views_are_a_function_of_the_generator() -> None:
 
 
 def test_normalised_by_hand_in_channels_last() -> None:
-    augment = Augment("none", 8, (0.5, 0.4, 0.3), (0.2, 0.25, 0.5))
+    inputs = Inputs.images(8, "none", (0.5, 0.4, 0.3), (0.2, 0.25, 0.5))
     x = images(4, 8)
-    out = augment.look(x)
+    out = inputs.fixed(x)
     expected = (x.numpy() / 255 - np.array([0.5, 0.4, 0.3])) / np.array([0.2, 0.25, 0.5])
     np.testing.assert_allclose(out.numpy(), expected.transpose(0, 3, 1, 2), atol=1e-5)
     assert out.is_contiguous(memory_format=torch.channels_last)
-    assert torch.equal(augment.train(x, torch.Generator()), out)
+    assert torch.equal(inputs.train(x, torch.Generator()), out)
 
 
 def test_the_fixed_view_is_the_centre() -> None:
-    augment = Augment("resized_crop", 8, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    inputs = Inputs.images(8, "resized_crop", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
     x = images(2, 12)
-    np.testing.assert_allclose(augment.look(x).permute(0, 2, 3, 1) * 255, x[:, 2:10, 2:10].float(), atol=1e-3)
-    assert augment.train(x, torch.Generator().manual_seed(0)).shape == (2, 3, 8, 8)
+    np.testing.assert_allclose(inputs.fixed(x).permute(0, 2, 3, 1) * 255, x[:, 2:10, 2:10].float(), atol=1e-3)
+    assert inputs.train(x, torch.Generator().manual_seed(0)).shape == (2, 3, 8, 8)
 
 
 @pytest.mark.parametrize("view", [crop_flip, shift])
@@ -107,26 +104,63 @@ def test_jitter_changes_two_of_three_images() -> None:
         assert 150 < group.sum() < 250  # of 600, within four standard errors of a third
 
 
-def test_jitter_comes_on_top_of_the_view() -> None:
-    """The same view as without, then changed in colour; the fixed view and the plain one are left alone."""
-    base = Augment("crop_flip", 8, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+def test_jitter_is_applied_after_the_view() -> None:
+    """The same view, then a change of colour. The fixed view and ``plain`` have neither."""
+    base = Inputs.images(8, "crop_flip", (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
     x = images(6, 8)
     jittered = base.jittered()
     draws, again = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
     seen = jitter(crop_flip(x, 8, draws), draws)
     expected = (seen / 255 - 0.5) / 0.25
     torch.testing.assert_close(jittered.train(x, again), expected.permute(0, 3, 1, 2), rtol=1e-4, atol=1e-4)
-    assert torch.equal(jittered.look(x), base.look(x))
-    assert jittered.plain() == base.plain() == Augment("none", 8, base.mean, base.std)
-    assert torch.equal(jittered.plain().train(x, torch.Generator()), base.look(x))
+    assert torch.equal(jittered.fixed(x), base.fixed(x))
+    assert jittered.plain() == base.plain() == Inputs("images", 8, base.mean, base.std, "none", mirrors=True)
+    assert torch.equal(jittered.plain().train(x, torch.Generator()), base.fixed(x))
 
 
 @pytest.mark.parametrize("view", ["auto", *VIEWS])
-def test_the_data_say_whether_a_mirrored_image_is_of_its_class(view: str, small_data: Dataset) -> None:
-    """Whatever view is trained with; the digits' ``shift`` says that it is not."""
+def test_the_data_determine_whether_mirror_images_keep_their_class(view: str) -> None:
+    """Another view for training does not change that. Mirror images of digits (``shift``) are other classes."""
     for usual, mirrors in (("crop_flip", True), ("resized_crop", True), ("shift", False), ("none", False)):
-        made = Augment.of(replace(small_data, augment=usual), view)
+        data = Inputs.images(8, usual)
+        made = data.viewed(view)
         assert made.view == (usual if view == "auto" else view)
         assert made.mirrors == mirrors
-        assert (made.size, made.mean, made.std) == (8, small_data.mean, small_data.std)
+        assert (made.size, made.mean, made.std) == (8, data.mean, data.std)
         assert made.plain().mirrors == made.jittered().mirrors == mirrors
+
+
+def test_mirrored_inputs_are_those_of_mirrored_images() -> None:
+    inputs, x = Inputs.images(8), images(3, 8)
+    assert torch.equal(inputs.mirrored(inputs.fixed(x)), inputs.fixed(x.flip(2)))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "photos"),
+    [
+        (Inputs.images(32), False),
+        (Inputs.images(127), False),
+        (Inputs.images(128), True),
+        (Inputs.images(224, "none"), True),
+        (Inputs.images(64, "resized_crop"), True),
+        (Inputs.vectors(1280), False),
+    ],
+)
+def test_photos_are_large_images_or_those_with_resized_crops(inputs: Inputs, photos: bool) -> None:
+    assert inputs.photos is photos
+
+
+def test_vectors_are_scaled_and_have_no_views() -> None:
+    inputs = Inputs.vectors(5, 2.5)
+    x = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
+    expected = x.numpy().astype(np.float64) / 2.5
+    np.testing.assert_allclose(inputs.fixed(x).numpy(), expected, rtol=1e-6)
+    draws = torch.Generator().manual_seed(4)
+    state = draws.get_state()
+    assert torch.equal(inputs.train(x, draws), inputs.fixed(x))
+    assert torch.equal(draws.get_state(), state)  # nothing was drawn
+    for view in VIEWS:
+        assert inputs.viewed(view) == inputs
+    assert inputs.jittered() == inputs.plain() == inputs
+    shifted = Inputs("vectors", 5, (1.0,), (2.0,))
+    np.testing.assert_allclose(shifted.fixed(x).numpy(), (x.numpy().astype(np.float64) - 1) / 2, rtol=1e-5, atol=1e-6)
