@@ -14,22 +14,19 @@ from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
-from whorl.errors import WhorlError
 from whorl.labels import extractors
 from whorl.labels.labeler import Labeler
 from whorl.memory.holdout import hold_out
 from whorl.memory.memory import Memory
-from whorl.memory.nme import class_means
 from whorl.memory.select import Selection, get_selector
-from whorl.memory.update import Update, updated
+from whorl.memory.update import Update, exemplar_means, updated
 from whorl.methods import method_of
 from whorl.methods.base import Load, Method
 from whorl.nets import backbone as nets
 from whorl.nets.backbone import Backbone
+from whorl.nets.builder import Builder
 from whorl.nets.extract import Features, extract
-from whorl.nets.heads import HEADS
 from whorl.nets.model import Model, weights
-from whorl.nets.resnet import fold
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
 from whorl.seeds import derive
@@ -50,12 +47,12 @@ class Learner:
     ) -> None:
         self.config: LearnerConfig = config
         self.runtime: Runtime = runtime
-        self._injected, self._data_inputs = backbone, inputs
+        self._builder = Builder(config.net, config.seed, inputs, runtime, backbone)
         self.method: Method = method_of(config)
         clusterer = cluster.create(**config.cluster.model_dump())
         extractor = extractors.find(config.pseudo.features)
         self.labeler: Labeler = Labeler(config.pseudo, config.seed, extractor, clusterer)
-        self.model: Model = self._new_model()
+        self.model: Model = self._builder.model()
         self.inputs: Inputs = (nets.own_inputs(self.model.backbone) or inputs).viewed(config.train.augment)
         self.frozen: Model = self.model.frozen()
         """The model after the last delivery, for inference."""
@@ -106,8 +103,7 @@ class Learner:
     def take_over(self, delivery: Delivery, model: dict[str, Tensor], settled: dict[str, float]) -> None:
         """Learn the initial delivery by taking over the model that another learner ended it with."""
         labels = Labelling.of_labels(granted(delivery.labels), 0, delivery.new)
-        taken = self._new_model(model)
-        features = Features(taken, self.inputs, self.runtime)
+        features = Features(self._builder.model(model), self.inputs, self.runtime)
         self._commit(self._training(delivery, labels, features), settled, ())
 
     def state(self) -> State:
@@ -127,19 +123,19 @@ class Learner:
 
     def restore(self, state: State) -> None:
         """Become the learner with this state."""
-        self.inputs = self._data_inputs = state.inputs
-        self.sizes, self.past = state.sizes, state.past
-        self.model = self._new_model(state.model)
+        self._builder = replace(self._builder, inputs=state.inputs)
+        self.inputs, self.sizes, self.past = state.inputs, state.sizes, state.past
+        self.model = self._builder.model(state.model)
         self.frozen = self.model.frozen()
         if state.initial:
             self._initial_weights = state.initial
-            self._initial = self._new_model(state.initial).frozen()
+            self._initial = self._builder.model(state.initial).frozen()
         self.names = state.names or tuple(range(self.known))
         self.memory = Memory.from_state(self.memory.policy, self.memory.quota, state.memory)
         self.means = state.means
         if self.means is None and len(self.memory):
             features = Features(self.model, self.inputs, self.runtime)
-            self.means = self._class_means(self.memory, features(self.memory.source), features)
+            self.means = exemplar_means(self.memory, features(self.memory.source), features, self._mirror)
 
     def _training(self, delivery: Delivery, labels: Labelling, features: Features) -> Training:
         """The next step, with the model of ``features`` in training."""
@@ -173,7 +169,7 @@ class Learner:
         selector = get_selector(self.config.memory.select)
         how = Selection(selector, quota, seed, reading, self.labeler.clusterer)
         memory, seen = updated(self.memory, update, how)
-        means = self._class_means(memory, seen, training.features) if len(memory) else None
+        means = exemplar_means(memory, seen, training.features, self._mirror) if len(memory) else None
         frozen, initial = training.model.frozen(), weights(training.model) if number == 1 else self._initial_weights
         # Nothing is computed from here on, so that an interrupt cannot leave half of a step behind.
         self.model, self.frozen, self.memory, self.means = training.model, frozen, memory, means
@@ -184,13 +180,10 @@ class Learner:
         if self.method.needs_past:
             self.past = (*self.past, Samples(training.delivery.images, labels.ids))
 
-    def _class_means(self, memory: Memory, seen: FloatArray, features: Features) -> FloatArray:
-        """The class means of exemplars whose features are ``seen``, with their mirror images if the config says so."""
-        labels = memory.labels
-        if self.config.memory.mirror and self.inputs.mirrors:
-            seen = np.concatenate([seen, features(memory.source, mirror=True)])
-            labels = np.tile(labels, 2)
-        return class_means(seen, labels, features.model.classes)
+    @property
+    def _mirror(self) -> bool:
+        """Whether class means include mirrored exemplars."""
+        return self.config.memory.mirror and self.inputs.mirrors
 
     def passes(self, delivery: Delivery) -> int:
         """An estimate of how many samples :meth:`learn` will train on, counted once per epoch."""
@@ -219,32 +212,8 @@ class Learner:
         return extractors.Sight(
             current=current,
             initial=current if len(self.sizes) == 1 else lambda images: by(self._initial.backbone, images),
-            random=lambda images: by(self._random_backbone(), images),
+            random=lambda images: by(self._builder.random_backbone(), images),
             inputs=self.inputs,
             dim=self.model.dim,
             seed=self.config.seed,
         )
-
-    def _new_model(self, state: dict[str, Tensor] | None = None) -> Model:
-        """The model before the initial delivery, or the one with the weights of ``state``."""
-        backbone = self._backbone(self.config.seed if state is None else None)
-        model = Model(backbone, HEADS[self.config.net.head](backbone.dim), self.config.seed)
-        if state is not None:
-            model.restore(state)
-        return self.runtime.place(model)
-
-    def _backbone(self, seed: int | None) -> Backbone:
-        """A copy of the backbone that was passed in, else one by name with weights drawn from ``seed``."""
-        if self._injected is not None:
-            return copy.deepcopy(self._injected)
-        return nets.build(self.config.net.arch, self._data_inputs, self.config.net.final_relu, seed)
-
-    def _random_backbone(self) -> nn.Module:
-        """A frozen backbone with random weights, the same for every delivery."""
-        made = nets.module(self._backbone(None))
-        if not nets.draw(made, derive(self.config.seed, "scratch")) and any(True for _ in made.parameters()):
-            raise WhorlError(
-                "`pseudo.features=scratch` needs a backbone with random weights, "
-                f"and {type(made).__name__} has no method `draw` to make them"
-            )
-        return fold(self.runtime.place(made))

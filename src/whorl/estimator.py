@@ -200,7 +200,10 @@ class Whorl(BaseEstimator):
         else:
             self._check_unchanged(before.params)
             learner = copy.copy(before.learner)  # a learner replaces its parts and never changes them
-            learner.runtime = self._runtime(learner.config)
+            runtime = self._runtime(learner.config)
+            if runtime != learner.runtime:
+                learner = Learner(learner.config, learner.inputs, runtime, self._backbone())
+                learner.restore(before.learner.state())
             delivery, names = self._delivery(images, labels, new, learner)
         number = len(learner.sizes) + 1
         with reporter(not self.verbose, "delivery") as progress, threads_for(learner.config.net.arch):

@@ -182,7 +182,7 @@ def test_refresh_clusters_the_features_of_the_model_in_training(small_data: Data
     halt = next(iter(learner.learn(delivery, Silent())))
     then = small_learner(small_data)
     then.restore(learner.state())
-    then.model = then._new_model(halt.model)
+    then.model = then._builder.model(halt.model)
     then.frozen = then.model.frozen()
     np.testing.assert_allclose(recorder.seen[1], then.classifier.features(delivery.images), rtol=1e-4, atol=1e-5)
 

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from whorl.memory.holdout import is_held_out, weave
 from whorl.memory.memory import Memory
+from whorl.memory.nme import class_means
 from whorl.memory.select import Selection, exemplars
+from whorl.nets.extract import Features
 from whorl.seeds import derive
 from whorl.types import FloatArray, ImageSource, IntArray, Labelling
 
@@ -59,6 +61,14 @@ def updated(memory: Memory, update: Update, how: Selection) -> tuple[Memory, Flo
     found = np.concatenate([one.features for one in additions])
     after, origin = memory.replaced(images, labels, tasks)
     return after, np.concatenate([old, found])[origin] if len(memory) else found[origin]
+
+
+def exemplar_means(memory: Memory, seen: FloatArray, features: Features, mirror: bool) -> FloatArray:
+    """The class means of the exemplars, whose features are ``seen``, and of their mirror images if ``mirror``."""
+    labels = memory.labels
+    if mirror:
+        seen, labels = np.concatenate([seen, features(memory.source, mirror=True)]), np.tile(labels, 2)
+    return class_means(seen, labels, features.model.classes)
 
 
 def _of_new_classes(update: Update, how: Selection) -> _Addition:
