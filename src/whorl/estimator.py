@@ -220,21 +220,65 @@ class Whorl(BaseEstimator):
         return self
 
     def fit(self: W, images: SamplesLike, labels: LabelsLike | None = None) -> W:
-        """Start from scratch and learn an initial delivery, as scikit-learn's tools expect it of an estimator."""
+        """Start from scratch and learn an initial delivery, as scikit-learn's tools expect it of an estimator.
+
+        Parameters
+        ----------
+        images, labels
+            As for :meth:`learn`.
+
+        Returns
+        -------
+        Whorl
+            The model itself.
+        """
         fresh = type(self)(**self.get_params(deep=False))
         self._standing = fresh.learn(images, labels)._standing
         return self
 
     def predict(self, images: SamplesLike) -> npt.NDArray[Any]:
-        """The name of the most likely class of each sample. The images of a folder are taken in sorted order."""
+        """The most likely class of each sample.
+
+        Parameters
+        ----------
+        images : array, tensor, list of paths, folder, data set of Hugging Face, or ImageSource
+            The samples, in any form that :meth:`learn` takes. The images of a folder are taken in sorted order.
+
+        Returns
+        -------
+        ndarray
+            The names of the classes [n].
+        """
         return self.classes_[self.classifier_.predict(self._source(images))]
 
     def predict_proba(self, images: SamplesLike) -> FloatArray:
-        """The probability of each class [n, classes], in the order of ``classes_``. Not calibrated."""
+        """The probability of each class, not calibrated.
+
+        Parameters
+        ----------
+        images : array, tensor, list of paths, folder, data set of Hugging Face, or ImageSource
+            The samples, in any form that :meth:`learn` takes. The images of a folder are taken in sorted order.
+
+        Returns
+        -------
+        ndarray
+            The probabilities [n, classes], in the order of ``classes_``.
+        """
         return self.classifier_.probabilities(self._source(images))
 
     def transform(self, images: SamplesLike) -> FloatArray:
-        """The features [n, dim] of the samples."""
+        """The features of the samples by the backbone.
+
+        Parameters
+        ----------
+        images : array, tensor, list of paths, folder, data set of Hugging Face, or ImageSource
+            The samples, in any form that :meth:`learn` takes. The images of a folder are taken in sorted order.
+
+        Returns
+        -------
+        ndarray
+            The features [n, dim].
+        """
         return self.classifier_.features(self._source(images))
 
     def score(self, images: SamplesLike, labels: LabelsLike) -> float:
@@ -243,6 +287,18 @@ class Whorl(BaseEstimator):
         If every class was learned with labels, this is the share of correct predictions. Otherwise the names of the
         unlabelled classes mean nothing, and this is the paper's ACC: the share of correct predictions under the best
         one-to-one assignment of predicted classes to true ones.
+
+        Parameters
+        ----------
+        images : array, tensor, list of paths, folder, data set of Hugging Face, or ImageSource
+            The samples, in any form that :meth:`learn` takes.
+        labels : array
+            The true class of each sample.
+
+        Returns
+        -------
+        float
+            The accuracy, between 0 and 1.
         """
         predicted = self.predict(images)
         truth = label_array(labels, len(predicted))
@@ -278,10 +334,32 @@ class Whorl(BaseEstimator):
         return self._learner.config
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write the model to ``folder`` as one file, ``model.safetensors``, and return its path.
+        """Write the model to a folder as one file, ``model.safetensors``.
 
         The file holds everything that is needed to predict and to learn further. A backbone that was passed as a module
         is stored by its weights only.
+
+        Parameters
+        ----------
+        folder : path
+            The folder, which is made if it does not exist. A model that is stored there is replaced.
+
+        Returns
+        -------
+        Path
+            The path of the file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from whorl import Whorl
+        >>> x = np.repeat(np.eye(3, dtype=np.float32), 10, axis=0)
+        >>> model = Whorl("icarl", verbose=0).learn(x, np.repeat(["ant", "bee", "cat"], 10))
+        >>> with tempfile.TemporaryDirectory() as zoo:
+        ...     path = model.save(zoo)
+        ...     print(path.name, Whorl.load(zoo).predict(x[:1]))
+        model.safetensors ['ant']
         """
         path, now = Path(folder) / FILE, self._now
         with file_errors("the model"):
@@ -309,10 +387,21 @@ class Whorl(BaseEstimator):
         device: str = "auto",
         verbose: int = 1,
     ) -> W:
-        """The model that :meth:`save` wrote to ``folder``.
+        """The model that :meth:`save` wrote.
 
-        ``net`` is the backbone, for a model that was made with a module of its own. Its weights are replaced by the
-        stored ones.
+        Parameters
+        ----------
+        folder : path
+            The folder.
+        net : torch.nn.Module, optional
+            The backbone of a model that was made with a module. A copy of it gets the stored weights.
+        device, verbose
+            As for the class.
+
+        Returns
+        -------
+        Whorl
+            The model as it was when it was stored.
         """
         path = Path(folder) / FILE
         if not path.is_file():

@@ -118,6 +118,16 @@ class Inputs:
         Whether the mirror image of a sample has the same class.
     jitter : bool
         Whether training also changes brightness and contrast at random.
+
+    Examples
+    --------
+    >>> from whorl import Inputs
+    >>> Inputs.images(64, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)).photos
+    False
+    >>> Inputs.images(224, view="resized_crop").photos
+    True
+    >>> Inputs.vectors(512).kind
+    'vectors'
     """
 
     kind: Literal["images", "vectors"]
