@@ -1,8 +1,8 @@
-"""ILIO's block size and rate, chosen with labels given on the first incremental step of CIFAR-100 alone.
+"""Choose ILIO's block size and learning rate on the first incremental step of CIFAR-100, with labels given.
 
     python benchmarks/tune_ilio.py --data-dir DIR
 
-Task 1 is learned once and stored under ``--out``; every pair then learns task 2 from it. Prints a table.
+Task 1 is learned once and stored under ``--out``; each pair of values then learns task 2 from it. Prints a table.
 """
 
 from __future__ import annotations
@@ -10,19 +10,23 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from whorl.data import DataOptions, load
-from whorl.data.augment import Augment
-from whorl.data.stream import class_incremental
-from whorl.engine import Learner
+from whorl.config import ExperimentConfig, override
+from whorl.data import Dataset
+from whorl.data.configured import load_configured
+from whorl.data.stream import Stream, class_incremental
+from whorl.engine import Learner, State
 from whorl.evaluate import Evaluator
 from whorl.experiment import run
 from whorl.recipes import resolve
 from whorl.reporter import Silent
-from whorl.runs.store import Run
+from whorl.runs.run import Run
 from whorl.runtime import Runtime
+from whorl.scores import TaskScores
+from whorl.types import granted
 
 BLOCKS = 8, 16, 32, 128
 RATES = 0.1, 0.05, 0.01
+SIZES = 10, 10
 
 
 def main() -> None:
@@ -32,33 +36,37 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--resize", type=int)
     parser.add_argument("--per-class", type=int)
-    given = parser.parse_args()
-    data = load("cifar100", given.data_dir, DataOptions(given.resize, given.per_class))
-    asked = {
-        "data": {"name": "cifar100", "fingerprint": data.fingerprint}
-        | {key: value for key in ("resize", "per_class") if (value := getattr(given, key))},
-        "method": {"name": "ilio"},
-        "labels": "given",
-        "stream": {"step": 10, "tasks": 1},
-    }
-    config = resolve(asked)
-    first = run(config, data, given.out)
-    print(f"after task 1: {first.steps[0]['acc_fc']:.3f}\nblock  rate   fc     nme    ncm", flush=True)
-    stream, truth = class_incremental(data, (10, 10), config.stream.order, labels_given=True)
-    state = Run.at(given.out, config).load_task(1)
-    augment = Augment.of(data)
+    flags = parser.parse_args()
+    asked = override(
+        ("data.name", "cifar100"),
+        ("data.resize", flags.resize),
+        ("data.per_class", flags.per_class),
+        ("method.name", "ilio"),
+        ("labels", "given"),
+        ("stream.step", SIZES[0]),
+        ("stream.tasks", 1),
+    )
+    found, data = load_configured(resolve(asked).data, flags.data_dir, strict=False, workers=2, notify=print)
+    config = resolve({**asked, "data": found.model_dump(exclude_none=True)})
+    initial = run(config, data, flags.out)
+    state = Run.at(flags.out, config).load_task(1, data.inputs)
+    stream, truth = class_incremental(data, SIZES, config.stream.order, labels_given=True)
+    evaluator = Evaluator(truth, SIZES, labels_given=True)
+    print(f"after task 1: {initial.steps[0].acc_fc:.3f}\nblock  rate   fc     nme    ncm", flush=True)
     for block in BLOCKS:
         for rate in RATES:
-            tried = resolve({**asked, "method": {"name": "ilio", "block": block, "lr": rate}})
-            learner = Learner(tried, augment, Runtime())
-            learner.restore(state, stream[:1])
-            for _ in learner.learn(stream[1], Silent()):
-                pass
-            scores = Evaluator(truth, (10, 10), "fc", True).score(learner, 2)
-            print(
-                f"{block:5}  {rate:<5}  {scores['acc_fc']:.3f}  {scores['acc_nme']:.3f}  {scores['acc_ncm']:.3f}",
-                flush=True,
-            )
+            method = {"name": "ilio", "block": block, "lr": rate}
+            scores = learned(resolve({**asked, "method": method}), data, state, stream, evaluator)
+            print(f"{block:5}  {rate:<5}  {scores.acc_fc:.3f}  {scores.acc_nme:.3f}  {scores.acc_ncm:.3f}", flush=True)
+
+
+def learned(config: ExperimentConfig, data: Dataset, state: State, stream: Stream, evaluator: Evaluator) -> TaskScores:
+    """The scores after task 2, learned from the state after task 1."""
+    learner = Learner(config, data.inputs, Runtime())
+    learner.restore(state)
+    for _ in learner.learn(stream[1], Silent()):
+        pass
+    return evaluator.score(learner.classifier, [granted(delivery.labels) for delivery in stream])
 
 
 if __name__ == "__main__":
