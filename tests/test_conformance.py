@@ -23,7 +23,7 @@ from whorl.nets.backbone import BACKBONES, FOR_VECTORS
 from whorl.testing import check_backbone, check_clusterer, check_extractor, check_method, check_selector
 from whorl.types import FloatArray, ImageSource, IntArray
 
-ONE_EPOCH = {"first_epochs": 1, "epochs": 1}
+ONE_EPOCH = {"first_epochs": 1, "epochs": 1, "batch": 128}
 VARIANTS: list[tuple[str, Tree]] = [
     ("ours", {"memory": {"reading": "reuse"}}),
     ("ours", {"memory": {"reading": "recluster"}}),
