@@ -127,11 +127,3 @@ def test_a_task_1_trained_with_other_settings_is_refused(
     with pytest.raises(WhorlError, match=r"task 1 of .* was trained with other settings"):
         run(config, small_data, tmp_path, task1=Run.open(given.path))
     assert not Run.at(tmp_path, config).path.exists()
-
-
-def test_an_unfinished_task_1_is_refused(small_data: Dataset, tmp_path: Path) -> None:
-    giver = checks.small_config(labels="given")
-    with pytest.raises(checks.Killed):
-        run(giver, small_data, tmp_path, reporter=checks.KillAfter(1))
-    with pytest.raises(WhorlError, match="has not finished task 1"):
-        run(checks.small_config(), small_data, tmp_path, task1=Run.at(tmp_path, giver))
