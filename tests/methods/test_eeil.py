@@ -148,7 +148,7 @@ def test_copies_in_both_stages(small_data: Dataset, monkeypatch: pytest.MonkeyPa
         assert isinstance(data.images, Copies)
         assert len(data) == len(data.images) == 12 * count
         assert one.phase.inputs == learner.inputs.plain()
-        # A copy has the label of its image: copies of the first kind are the images, and the others follow in that order.
+        # A copy has the label of its image. The first kind are the images; the others follow in that order.
         source = read_all(data.images.source)
         assert torch.equal(data.images.read(np.arange(count)), source)
         assert np.array_equal(data.labels, np.tile(data.labels[:count], 12))
