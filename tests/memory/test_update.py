@@ -117,6 +117,16 @@ def test_held_out_samples_stay_held_out(every: int, memory: Memory, mixed: Updat
     np.testing.assert_array_equal(found, TABLE[names(after.images)])
 
 
+def test_stored_held_out_exemplars_stay_held_out(memory: Memory, mixed: Update) -> None:
+    """Images 1 and 3 of class 0 are at held-out ranks; with two new samples there is little else to select."""
+    labels = Labelling(np.array([0, 0]), 2, 0)
+    update = replace(mixed, images=ArraySource(numbered([20, 21])), labels=labels, held=np.array([1]), hold_out_every=2)
+    after, _ = updated(memory, update, HERD)
+    found = names(after.images)[:4]
+    assert found[::2] == herded([0, 2, 20], 2)
+    assert found[1::2] == [1, 3]
+
+
 def test_nothing_is_stored_without_a_quota(mixed: Update) -> None:
     after, found = updated(Memory("per-class", 0), mixed, replace(HERD, quota=0))
     assert len(after) == len(found) == 0
