@@ -1,4 +1,4 @@
-"""Formulas written out in NumPy, one sample at a time where that is plainest: what the tests compare with."""
+"""Formulas written out in NumPy, as references for the tests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def eq3(logits: Array, labels: IntArray, teacher: Array, t: float) -> float:
 
 
 def headwise(logits: Array, teacher: Array, sizes: Sequence[int], t: float) -> float:
-    """Eq. 1 inside each task's columns, added up."""
+    """Eq. 1 within the columns of each task, summed."""
     total, start = 0.0, 0
     for size in sizes:
         total += eq1(logits[:, start : start + size], teacher[:, start : start + size], t)
@@ -59,7 +59,7 @@ def headwise(logits: Array, teacher: Array, sizes: Sequence[int], t: float) -> f
 
 
 def sigmoid_targets(logits: Array, labels: IntArray, teacher: Array) -> Array:
-    """One-hot in new columns; in old columns what the teacher says, whatever the label."""
+    """One-hot in new columns, the teacher's outputs in old columns."""
     target = np.zeros_like(logits)
     for row, label in enumerate(labels):
         for column in range(logits.shape[1]):

@@ -1,4 +1,4 @@
-"""Whole runs on real images. Skipped, and saying so, where the images are not there."""
+"""Whole runs on real images; skipped where there are none."""
 
 from __future__ import annotations
 

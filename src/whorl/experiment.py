@@ -71,7 +71,7 @@ def run(
     stream, evaluator = _protocol(config, data)
     if task1 is not None and task1_key(task1.config) != task1_key(config):
         raise WhorlError(f"task 1 of {task1.path} was trained with other settings than {config.title} needs")
-    if task1 is not None and not task1.has_task1():
+    if task1 is not None and not task1.scores().steps:
         raise WhorlError(f"{task1.path} has not finished task 1, so it cannot be reused")
     store = Run.at(out, config)
     store.lock()

@@ -1,4 +1,4 @@
-"""Held-out exemplars by brute force: who is set aside, and where in the ranks they stand."""
+"""Held-out exemplars against brute force: which samples are held out, and at which ranks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from whorl.types import IntArray
 
 @pytest.mark.parametrize("quota", [1, 4, 20, 23, 200])
 @pytest.mark.parametrize("every", [2, 3, 10])
-def test_so_many_of_each_class_as_have_a_place(quota: int, every: int) -> None:
-    """A place is one of every ``every`` among the exemplars a class will have, which a small class has fewer of."""
+def test_the_number_per_class(quota: int, every: int) -> None:
+    """One in ``every`` of the exemplars that a class will have; small classes have fewer exemplars."""
     rng = np.random.default_rng(0)
     labels = rng.permutation(np.repeat([4, 5, 6, 9], [60, 25, 9, 1]))
     held = hold_out(labels, quota, every, seed=1)
@@ -27,8 +27,8 @@ def test_so_many_of_each_class_as_have_a_place(quota: int, every: int) -> None:
         assert np.count_nonzero(labels[held] == label) == places
 
 
-def test_who_is_held_out_is_drawn_class_by_class() -> None:
-    """By the seed, evenly over a class's samples, and whatever other classes there are."""
+def test_samples_are_drawn_per_class() -> None:
+    """Drawn by the seed, uniformly over the samples of a class, independently of other classes."""
     labels = np.arange(60) % 3
     held = hold_out(labels, 20, 4, seed=7)
     assert np.array_equal(held, hold_out(labels, 20, 4, seed=7))
@@ -41,13 +41,13 @@ def test_who_is_held_out_is_drawn_class_by_class() -> None:
     assert np.all(np.abs(counts - 100) < 5 * np.sqrt(400 * 0.25 * 0.75))
 
 
-def test_none_of_no_samples() -> None:
+def test_small_classes_hold_out_nothing() -> None:
     assert hold_out(np.empty(0, dtype=np.int64), 20, 10, seed=0).tolist() == []
     assert hold_out(np.zeros(9, dtype=np.int64), 20, 10, seed=0).tolist() == []
 
 
 def woven(trained: list[int], held: list[int], every: int) -> list[int]:
-    """Rank by rank, until the one whose turn it is has run out."""
+    """Rank by rank, until no sample of the right kind is left."""
     out: list[int] = []
     queues = {True: list(held), False: list(trained)}
     while queues[(len(out) + 1) % every == 0]:
@@ -82,7 +82,7 @@ def test_every_kth_rank_is_held_out(every: int) -> None:
 
 @pytest.mark.parametrize(("policy_quota", "left"), [(24, 12), (12, 6), (10, 5), (6, 3)])
 def test_every_prefix_has_its_share(policy_quota: int, left: int) -> None:
-    """What a total memory trims away takes held-out and other exemplars alike."""
+    """Cutting a total memory removes held-out and other exemplars in proportion."""
     every = 3
     names = weave(np.arange(20), np.arange(100, 110), every)
 

@@ -14,7 +14,7 @@ from whorl.memory import Memory, Policy
 
 
 def numbered(start: int, count: int) -> Tensor:
-    """Images whose first value tells which they are."""
+    """Images whose first value is their number."""
     images = torch.zeros((count, 2, 2, 3), dtype=torch.uint8)
     images[:, 0, 0, 0] = torch.arange(start, start + count)
     return images
@@ -71,7 +71,7 @@ def test_quota_zero_is_no_memory(policy: Policy) -> None:
 
 
 def test_exemplars_of_a_stored_class_replace_it() -> None:
-    """Also where the class is full; its other classes keep theirs, and the class keeps its place in the order."""
+    """Also if the class is full. Other classes keep their exemplars, and classes stay in order."""
     memory = filled("per-class", 3)
     after = memory.add(numbered(50, 5), np.array([1, 1, 4, 1, 1]), np.array([2, 1, 2, 2, 2]))
     assert names(after) == [0, 1, 2, 50, 51, 53, 12, 14, 16, 13, 15, 17, 52]

@@ -38,7 +38,7 @@ def exemplars(
 
 
 class Fixed:
-    """A clusterer whose answer is known, and that remembers what it saw."""
+    """A clusterer that returns given labels and records its inputs."""
 
     def __init__(self, labels: IntArray) -> None:
         self.labels = labels
@@ -72,7 +72,7 @@ def test_herding_ignores_lengths_and_keeps_prefixes() -> None:
 
 
 def test_herding_never_takes_a_sample_twice() -> None:
-    features = np.repeat(normal(1, n=3), 4, axis=0)  # duplicates are what tempts it to
+    features = np.repeat(normal(1, n=3), 4, axis=0)  # duplicates
     assert sorted(herding(features, 99).tolist()) == list(range(12))
     assert herding(np.ones((5, 2), dtype=np.float32), 3).tolist() == [0, 1, 2]
     assert herding(features, 0).shape == (0,)
@@ -167,7 +167,7 @@ def test_aligned_follows_the_five_steps(quota: int) -> None:
         assert set(ids[start : start + len(expected)].tolist()) == {j}
         start += len(expected)
     assert start == len(indices) == 3 * quota
-    assert (len(both) < quota) == (quota == 20)  # the largest quota is what calls for the others
+    assert (len(both) < quota) == (quota == 20)  # only the largest quota needs the others
 
 
 def test_aligned_gives_every_id_an_exemplar_even_without_agreement() -> None:

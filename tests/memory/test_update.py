@@ -103,15 +103,28 @@ def test_a_total_quota_is_shared_by_all_classes(mixed: Update) -> None:
 @pytest.mark.parametrize("every", [2, 3])
 def test_held_out_samples_stay_held_out(every: int, memory: Memory, mixed: Update) -> None:
     """Those of the memory, at every k-th rank, and those of the delivery; no other sample takes such a rank."""
-    held = np.array([0, 4, 8, 1, 5, 9])  # of classes 0 and 2 in turn: images 20, 24, 28 and 21, 25, 29
+    # The new samples that would otherwise be selected.
+    best = [name for name in herded([0, 1, 2, 3, *range(20, 40, 2)], 9) if name >= 20][:3]
+    best += herded(list(range(21, 40, 2)), 3)
+    held = np.sort(np.array(best)) - 20
     before = {names(memory.images)[i] for i in is_held_out(memory.ranks, every)}
-    after, found = updated(memory, replace(mixed, held=np.sort(held), hold_out_every=every), HERD)
-    validating = {20, 24, 28, 21, 25, 29} | before
+    after, found = updated(memory, replace(mixed, held=held, hold_out_every=every), HERD)
+    validating = {*best, *before}
     ranks = set(is_held_out(after.ranks, every).tolist())
     for position, name in enumerate(names(after.images)):
         assert (name in validating) == (position in ranks)
     assert np.bincount(after.labels).tolist() == [4, 4, 4]
     np.testing.assert_array_equal(found, TABLE[names(after.images)])
+
+
+def test_stored_held_out_exemplars_stay_held_out(memory: Memory, mixed: Update) -> None:
+    """Images 1 and 3 of class 0 are at held-out ranks; with two new samples there is little else to select."""
+    labels = Labelling(np.array([0, 0]), 2, 0)
+    update = replace(mixed, images=ArraySource(numbered([20, 21])), labels=labels, held=np.array([1]), hold_out_every=2)
+    after, _ = updated(memory, update, HERD)
+    found = names(after.images)[:4]
+    assert found[::2] == herded([0, 2, 20], 2)
+    assert found[1::2] == [1, 3]
 
 
 def test_nothing_is_stored_without_a_quota(mixed: Update) -> None:

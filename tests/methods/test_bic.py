@@ -52,7 +52,7 @@ def corrected_head(model: Model) -> CorrectedHead:
 
 
 def held_names(learner: Learner) -> list[bytes]:
-    """The held-out exemplars there are now: every k-th rank."""
+    """The exemplars that are held out now: those at every k-th rank."""
     return names_of(
         learner.memory.images[torch.from_numpy(is_held_out(learner.memory.ranks, learner.method.hold_out_every))]
     )
@@ -62,7 +62,7 @@ def held_names(learner: Learner) -> list[bytes]:
 def test_held_out_images_are_never_trained_on(
     changes: dict[str, Any], small_data: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In no step, from the first on, and whatever the memory trims: what validates never trained and never will.
+    """Samples used for validation are in no training batch of any step, also after the memory was cut.
 
     And each class, old or new, has as many of them.
     """
@@ -101,14 +101,14 @@ def test_held_out_images_are_never_trained_on(
     for names in [*validated, *map(set, kept)]:
         assert names
         assert not names & trained
-    # In the second and third step: so many of each class as an old class had in the memory before it; fewer only
-    # of a cluster that has fewer images.
+    # In steps 2 and 3, each class has as many as an old class had in the memory before. Only a cluster with fewer
+    # images has fewer.
     for known, count, labels in zip((2, 4), counts, learned[1:], strict=True):
         quota = learner.memory.per_class(known)
         members = np.bincount(labels)[known:]
         assert count == [quota // every] * known + (np.minimum(members, quota) // every).tolist()
     for names, held, count in zip(validated, kept, counts, strict=False):
-        assert set(held) <= names  # the old ones were among the memory's
+        assert set(held) <= names  # held-out exemplars of old classes come from the memory
         assert len(names) == sum(count)
     others = names_of(learner.memory.images)
     assert set(others) - set(kept[-1]) <= trained
@@ -116,7 +116,7 @@ def test_held_out_images_are_never_trained_on(
 
 
 def test_held_out_before_training(small_data: Dataset) -> None:
-    """The step's samples are already without them, and the validation set holds them with their labels."""
+    """They are not among the step's training samples; the validation set has them with their labels."""
     at = scene(small_data, 2, method__name="bic", memory__quota=8)
     step = at.step
     assert np.bincount(step.new.labels).tolist() == [0, 0, 16, 16]
@@ -129,7 +129,7 @@ def test_held_out_before_training(small_data: Dataset) -> None:
 
 @pytest.fixture(scope="module")
 def corrected(small_data: Dataset) -> tuple[Learner, list[Ran]]:
-    """Two tasks, the second one's correction run long enough to arrive; and task 2's two phases."""
+    """A learner after two tasks, with a correction that was trained until it converged, and the phases of task 2."""
     changes = {"memory__quota": 8, "train__epochs": 4, "method__correction_epochs": 300}
     config = checks.small_config(method__name="bic", labels="given", **changes)
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
@@ -139,8 +139,8 @@ def corrected(small_data: Dataset) -> tuple[Learner, list[Ran]]:
     return learner, ran[1:]
 
 
-def test_nothing_but_the_two_scalars_moves(corrected: tuple[Learner, list[Ran]]) -> None:
-    """Neither a weight of the backbone or the head nor batch norm's statistics, to the bit."""
+def test_only_the_two_scalars_change(corrected: tuple[Learner, list[Ran]]) -> None:
+    """All weights and all statistics of batch norm keep their bits."""
     _, (train, correct) = corrected
     assert checks.same(train.after, correct.before)
     moved = {name for name, value in correct.after.items() if not torch.equal(value, correct.before[name])}
@@ -158,7 +158,7 @@ def raw_logits(model: Model, images: torch.Tensor, learner: Learner) -> Array:
 
 
 def test_the_scalars_approach_the_optimum(corrected: tuple[Learner, list[Ran]]) -> None:
-    """Of mean cross-entropy plus 0.1 · gamma² / 2, which is convex in the two of them."""
+    """The minimum of mean cross-entropy plus 0.1 · gamma² / 2, a convex function of the two."""
     learner, (_, correct) = corrected
     data = correct.phase.data
     logits, labels = raw_logits(learner.model, read_all(data.images), learner), data.labels
@@ -178,7 +178,7 @@ def test_the_scalars_approach_the_optimum(corrected: tuple[Learner, list[Ran]]) 
 
 
 def test_evaluation_is_corrected(corrected: tuple[Learner, list[Ran]], small_data: Dataset) -> None:
-    """The newest block alone."""
+    """Only the logits of the newest classes are corrected."""
     learner, _ = corrected
     head = corrected_head(learner.model)
     expected = raw_logits(learner.model, read_all(small_data.test), learner)
@@ -196,12 +196,12 @@ def set_correction(model: Model, beta: float, gamma: float) -> None:
 
 @pytest.fixture
 def before_three(small_data: Dataset) -> Scene:
-    """Before task 3, after a task 2 whose correction is strong: 0.3 times the logit and 2 on top."""
+    """Before task 3, with a strong correction from task 2: 0.3 · logit + 2."""
     config = checks.small_config(method__name="bic", labels="given")
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
     checks.learn(learner, stream[:2])
     set_correction(learner.model, 0.3, 2.0)
-    other = checks.make_learner(config, small_data)  # as when it is loaded: all that looks, looks through that model
+    other = checks.make_learner(config, small_data)  # a restored learner uses these weights everywhere
     other.restore(learner.state())
     return stop_before(other, stream, 3)
 
@@ -229,7 +229,7 @@ def test_the_next_teacher_is_corrected_and_the_student_is_not(before_three: Scen
 
 
 def test_the_student_trains_without_correction(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two scalars get no gradient while the network learns."""
+    """The two scalars get no gradient while the network is trained."""
     config = checks.small_config(method__name="bic", labels="given")
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
     learns: dict[str, set[str]] = {}
@@ -246,7 +246,7 @@ def test_the_student_trains_without_correction(small_data: Dataset, monkeypatch:
 
 @pytest.mark.parametrize("penalty", [0.1, 2.0])
 def test_the_loss_of_the_correction(penalty: float, small_data: Dataset) -> None:
-    """Cross-entropy of the corrected logits themselves, not of a softmax of them, plus the penalty."""
+    """Cross-entropy of the corrected logits (the softmax is applied once), plus the penalty."""
     at = scene(small_data, 2, method__name="bic", method__penalty=penalty)
     _, phase = at.learner.method.plan(at.step)
     model = at.model
@@ -273,12 +273,12 @@ def test_how_the_correction_is_run(small_data: Dataset) -> None:
 def test_task_one_is_not_corrected(small_data: Dataset) -> None:
     at = scene(small_data, 1, method__name="bic")
     assert [phase.name for phase in at.learner.method.plan(at.step)] == ["train"]
-    assert np.bincount(at.step.new.labels).tolist() == [18, 18]  # but it holds out as later ones do
+    assert np.bincount(at.step.new.labels).tolist() == [18, 18]  # it holds out samples like later tasks
     assert at.learner.method.settle(at.step) == {}
 
 
 def test_clusters_too_small_to_hold_any_out(small_data: Dataset) -> None:
-    """There is nothing to fit, and the correction stays none."""
+    """Nothing can be fitted, so the correction stays the identity."""
     at = scene(small_data, 2, method__name="bic", method__every=4)
     learner, delivery = at.learner, at.stream[1]
     few = np.array([0, 1, 20, 21])
@@ -307,7 +307,7 @@ def test_too_small_a_quota(quota: int, policy: str, sizes: tuple[int, ...], need
     method.check(enough, sizes, False)
 
 
-def test_a_first_task_too_small_to_hold_any_out(small_data: Dataset) -> None:
+def test_a_task_1_too_small_to_hold_any_out(small_data: Dataset) -> None:
     config = checks.small_config(method__name="bic", method__every=21, memory__quota=21)
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
     with pytest.raises(WhorlError, match="holds out one in 21 images of a class, but every class has fewer"):
@@ -315,8 +315,8 @@ def test_a_first_task_too_small_to_hold_any_out(small_data: Dataset) -> None:
 
 
 @pytest.mark.parametrize("labels", ["pseudo", "given"])
-def test_clusters_of_another_numbering(labels: str) -> None:
-    """Images are held out by pseudo label; exemplars stored under a cluster's own id would be of other groups."""
+def test_recluster_needs_given_labels(labels: str) -> None:
+    """Images are held out by pseudo label, but ``recluster`` stores exemplars under the ids of other clusters."""
     config = checks.small_config(method__name="bic", labels=labels, memory__reading="recluster")
     method = method_class("bic")(**config.method.options)
     if labels == "given":

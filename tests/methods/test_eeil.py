@@ -21,13 +21,13 @@ from whorl.types import granted
 
 @pytest.fixture(scope="module")
 def eight() -> Dataset:
-    """Eight classes: a first task of four and two of two."""
+    """Eight classes, for a task of four and two tasks of two."""
     return load("synthetic", None, DataOptions(resize=8, per_class=20, classes=8))
 
 
 @pytest.mark.parametrize(("task", "heads"), [(1, ()), (2, (4,)), (3, (4, 2))])
 def test_stage_one_distils_every_old_head(task: int, heads: tuple[int, ...], eight: Dataset) -> None:
-    """The last one included, so already the second task distils; a new head has nothing to be distilled from."""
+    """Also the most recent one, so task 2 distils already. The new head has no teacher."""
     at = scene(eight, task, method__name="eeil", stream__first=4)
     assert at.step.sizes == (*heads, 4 if task == 1 else 2)
     batch = at.batch()
@@ -51,7 +51,7 @@ def test_stage_one_with_eq3(task: int, eight: Dataset) -> None:
 
 
 def move(model: Model, seed: int) -> None:
-    """Stands for training: every tensor changes a little."""
+    """Change every parameter a little, as training would."""
     draws = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -60,7 +60,7 @@ def move(model: Model, seed: int) -> None:
 
 @pytest.mark.parametrize("loss", ["heads", "eq3"])
 def test_stage_two_learns_from_the_model_that_stage_one_left(loss: str, eight: Dataset) -> None:
-    """And from all of its heads, the newest too; what the student becomes later does not change the teacher."""
+    """All of its heads are distilled, also the newest; later training does not change the teacher."""
     at = scene(eight, 3, method__name="eeil", stream__first=4, method__loss=loss)
     model = at.model
     plan = iter(at.learner.method.plan(at.step))
@@ -88,7 +88,7 @@ def test_task_one_has_one_stage(eight: Dataset) -> None:
 
 
 def test_length_and_rates_of_stage_two(small_data: Dataset) -> None:
-    """30 epochs at 0.01, 0.001 and 0.0001 for ten each, whatever the first stage's schedule is."""
+    """Ten epochs each at 0.01, 0.001 and 0.0001, with any schedule of stage one."""
     at = scene(small_data, 2, method__name="eeil", method__balanced_epochs=30)
     first, second = at.learner.method.plan(at.step)
     assert first.optim == at.step.optim
@@ -137,7 +137,7 @@ def test_the_balanced_set(
     assert kept[-len(after) :] == after
 
 
-def test_images_pushed_through_both_stages(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_in_both_stages(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve copies of 40 new images and 8 exemplars, then of 4 images for each of 4 classes."""
     config = checks.small_config(method__name="eeil", method__profile="twelve", labels="given")
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
@@ -148,7 +148,7 @@ def test_images_pushed_through_both_stages(small_data: Dataset, monkeypatch: pyt
         assert isinstance(data.images, Copies)
         assert len(data) == len(data.images) == 12 * count
         assert one.phase.inputs == learner.inputs.plain()
-        # A copy has its image's label: the first kind is the images as they are, each other one repeats their order.
+        # A copy has the label of its image. The first kind are the images; the others follow in that order.
         source = read_all(data.images.source)
         assert torch.equal(data.images.read(np.arange(count)), source)
         assert np.array_equal(data.labels, np.tile(data.labels[:count], 12))
@@ -157,8 +157,8 @@ def test_images_pushed_through_both_stages(small_data: Dataset, monkeypatch: pyt
     assert np.array_equal(new, granted(stream[1].labels))
 
 
-def test_copies_of_the_second_stage_are_others(small_data: Dataset) -> None:
-    """They are drawn anew, also for the exemplars, which both stages have."""
+def test_stage_two_has_other_copies(small_data: Dataset) -> None:
+    """They are drawn again, also for the exemplars, which are in both stages."""
     at = scene(small_data, 2, method__name="eeil", method__profile="twelve")
     first, second = at.learner.method.plan(at.step)
     assert torch.equal(first.data.images.read(np.arange(40, 48)), second.data.images.read(np.arange(8)))
@@ -173,7 +173,7 @@ def test_stage_two_can_be_left_out(small_data: Dataset) -> None:
     assert [phase.name for phase in at.learner.method.plan(at.step)] == ["train"]
 
 
-def test_the_light_profile_draws_anew_each_time(small_data: Dataset) -> None:
+def test_the_light_profile_uses_random_views(small_data: Dataset) -> None:
     at = scene(small_data, 2, method__name="eeil", method__profile="light")
     for phase in at.learner.method.plan(at.step):
         assert phase.inputs == at.learner.inputs.jittered()
@@ -182,7 +182,7 @@ def test_the_light_profile_draws_anew_each_time(small_data: Dataset) -> None:
 
 @pytest.mark.parametrize("profile", ["twelve", "light"])
 def test_gradient_noise(profile: str, small_data: Dataset) -> None:
-    """eta / ((1 + epoch)^0.55 · images) on the gradient of a mean over the batch; epochs count on in stage two."""
+    """eta / ((1 + epoch)^0.55 · images) for the gradient of a batch mean; stage two continues the count of epochs."""
     at = scene(small_data, 2, method__name="eeil", method__profile=profile, method__noise=0.3, train__epochs=40)
     first, second = at.learner.method.plan(at.step)
     assert first.noise is not None

@@ -1,4 +1,4 @@
-"""iCaRL's loss through its plan, its class means with real mirror images, and its rule."""
+"""iCaRL: its losses, its class means with mirror images, and its classifier."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from whorl.experiment import run
 
 @pytest.mark.parametrize(("task", "first", "old"), [(1, 2, 0), (2, 2, 2), (2, 4, 4), (3, 2, 4)])
 def test_sigmoid_loss(task: int, first: int, old: int, small_data: Dataset) -> None:
-    """Summed over the columns there are, divided by the width of the benchmark; teachers speak for all samples."""
+    """Summed over all classes and divided by ``width``; old classes take the teacher's outputs for every sample."""
     at = scene(small_data, task, method__name="icarl", stream__first=first)
     batch = at.batch()
     logits, labels, teacher = wide(batch.logits), batch.labels.numpy(), at.teacher(batch)
@@ -32,7 +32,7 @@ def test_sigmoid_loss(task: int, first: int, old: int, small_data: Dataset) -> N
 
 @pytest.mark.parametrize("task", [1, 2, 3])
 def test_softmax_loss(task: int, small_data: Dataset) -> None:
-    """PyCIL's reading: Eq. 2 and Eq. 1, each with weight one."""
+    """PyCIL's variant: Eq. 2 + Eq. 1."""
     at = scene(small_data, task, method__name="icarl", method__loss="ce_kd")
     batch = at.batch()
     logits = wide(batch.logits)
@@ -43,7 +43,7 @@ def test_softmax_loss(task: int, small_data: Dataset) -> None:
 
 
 def test_the_gradient_does_not_depend_on_how_many_classes_are_seen(small_data: Dataset) -> None:
-    """A mean over the classes seen would make that of the first task, and with it the rate, too large."""
+    """With a mean over the classes so far, the gradient of task 1 would be too large for the learning rate."""
     few = scene(small_data, 1, method__name="icarl", stream__first=2)
     many = scene(small_data, 1, method__name="icarl", stream__first=6)
     wide_batch = many.batch(labels=torch.tensor([0, 1] * 6))
@@ -65,7 +65,7 @@ def means_by_hand(learner: Learner, flipped: int | None) -> Array:
 
 @pytest.fixture(scope="module")
 def learned(small_data: Dataset) -> Learner:
-    """Two tasks of iCaRL."""
+    """A learner after two tasks of iCaRL."""
     config = checks.small_config(method__name="icarl", labels="given")
     learner = checks.make_learner(config, small_data)
     checks.learn(learner, checks.streams(config, small_data)[:2])
@@ -82,7 +82,7 @@ def test_class_means_with_mirrored_images(learned: Learner) -> None:
 
 
 @pytest.mark.parametrize("view", ["shift", "none"])
-def test_no_mirrored_images_where_they_are_other_classes(view: str, learned: Learner, small_data: Dataset) -> None:
+def test_no_mirrored_images_where_they_may_be_other_classes(view: str, learned: Learner, small_data: Dataset) -> None:
     assert learned.config.memory.mirror
     other, state = checks.make_learner(learned.config, small_data), learned.state()
     other.restore(replace(state, means=None, inputs=replace(state.inputs, view=view, mirrors=False)))
@@ -98,8 +98,8 @@ def test_no_mirrored_images_where_they_are_switched_off(learned: Learner, small_
     np.testing.assert_allclose(other.means, means_by_hand(learned, flipped=None), atol=1e-4)
 
 
-def test_mirrored_images_whatever_the_view_of_training(learned: Learner, small_data: Dataset) -> None:
-    """The data say whether a mirrored image is still one of its class, not the views a user trains with."""
+def test_mirrored_images_with_any_view_of_training(learned: Learner, small_data: Dataset) -> None:
+    """The data set determines whether a mirrored image keeps its class, not the random views of training."""
     config = checks.small_config(method__name="icarl", labels="given", train__augment="none")
     other = checks.make_learner(config, small_data)
     assert (other.inputs.view, other.inputs.mirrors) == ("none", True)
@@ -108,8 +108,8 @@ def test_mirrored_images_whatever_the_view_of_training(learned: Learner, small_d
     np.testing.assert_allclose(other.means, means_by_hand(learned, flipped=2), atol=1e-4)
 
 
-def test_mirrored_images_do_not_choose_exemplars(small_data: Dataset) -> None:
-    """They count in the means only: with and without them the memory is the same."""
+def test_mirrored_images_do_not_affect_the_selection(small_data: Dataset) -> None:
+    """They are used in the means only: the memory is the same with and without them."""
     kept = []
     for mirror in (True, False):
         config = checks.small_config(method__name="icarl", labels="given", memory__mirror=mirror)
@@ -127,7 +127,7 @@ def test_scores_by_the_nearest_mean(learned: Learner, small_data: Dataset) -> No
     np.testing.assert_allclose(found[:30], distances, atol=1e-3)
 
 
-def test_the_headline_is_the_nearest_mean_and_both_rules_are_logged(small_data: Dataset, tmp_path: Path) -> None:
+def test_acc_is_that_of_the_nearest_mean_and_both_are_stored(small_data: Dataset, tmp_path: Path) -> None:
     config = checks.small_config(method__name="icarl", labels="given", stream__tasks=2)
     assert config.classifier == "nme"
     result = run(config, small_data, tmp_path)

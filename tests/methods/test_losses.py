@@ -1,4 +1,4 @@
-"""Every loss against NumPy, and the gradients where a mistake would hide."""
+"""Every loss against NumPy, and gradients against formulas."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_equations(batch: Drawn, t: float) -> None:
 
 
 def test_distillation_gradient_by_hand(batch: Drawn) -> None:
-    """d/do of Eq. 1 is (p - p̂) / (T N) on the old columns and nothing on the new ones."""
+    """d/do of Eq. 1 is (p - p̂) / (T N) in old columns and 0 in new ones."""
     logits, _, teacher = batch
     expected = np.zeros_like(logits)
     expected[:, :3] = (softmax(logits[:, :3] / 2) - softmax(teacher / 2)) / (2 * len(logits))
@@ -83,14 +83,14 @@ def test_distillation_gradient_by_hand(batch: Drawn) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-def test_a_student_equal_to_its_teacher_feels_no_pull() -> None:
+def test_a_student_equal_to_its_teacher_has_no_gradient() -> None:
     logits = np.random.default_rng(2).normal(size=(4, 6))
     teacher = torch.from_numpy(logits[:, :4].copy())
     assert np.abs(gradient(lambda o: distillation(o, teacher, 2.0), logits)).max() < 1e-12
 
 
 def test_distillation_ignores_a_common_shift(batch: Drawn) -> None:
-    """Why Eq. 3 without exemplars cannot hold old logits up."""
+    """Therefore Eq. 3 without exemplars cannot keep old logits from falling."""
     o, _, o_hat = (torch.from_numpy(a) for a in batch)
     assert distillation(o + 5, o_hat, 2.0).item() == pytest.approx(distillation(o, o_hat, 2.0).item())
 
@@ -102,11 +102,11 @@ def test_headwise_distillation(heads: Drawn, sizes: tuple[int, ...]) -> None:
     found = headwise_distillation(o, o_hat, sizes, 2.0).item()
     assert found == pytest.approx(headwise(logits, teacher, sizes, 2.0), rel=1e-9)
     whole = eq1(logits, teacher, 2.0)
-    assert (found == pytest.approx(whole, rel=1e-6)) == (len(sizes) == 1)  # heads are no cut of one softmax
+    assert (found == pytest.approx(whole, rel=1e-6)) == (len(sizes) == 1)  # several heads differ from one softmax
 
 
 def test_headwise_gradient_by_hand(heads: Drawn) -> None:
-    """(p - p̂) / (T N) with each head's own softmax; the new columns feel nothing."""
+    """(p - p̂) / (T N) with one softmax per head; 0 in new columns."""
     logits, _, teacher = heads
     expected = np.zeros_like(logits)
     for at in (slice(0, 3), slice(3, 5)):
@@ -115,8 +115,8 @@ def test_headwise_gradient_by_hand(heads: Drawn) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-def test_heads_shift_on_their_own(heads: Drawn) -> None:
-    """A shift of one head's logits is free, where one softmax over all of them would feel it."""
+def test_heads_are_independent(heads: Drawn) -> None:
+    """Shifting the logits of one head changes nothing, unlike with one softmax over all heads."""
     o, _, o_hat = (torch.from_numpy(a) for a in heads)
     moved = o.clone()
     moved[:, :3] += 4
@@ -137,7 +137,7 @@ def test_sigmoid_distillation(batch: Drawn, width: int) -> None:
 
 
 def test_sigmoid_gradient_by_hand(batch: Drawn) -> None:
-    """(sigmoid(o) - target) / (W N) in every column, the old ones of all samples included."""
+    """(sigmoid(o) - target) / (W N) in every column, also in old columns of new samples."""
     logits, labels, teacher = batch
     expected = (sigmoid(logits) - sigmoid_targets(logits, labels, teacher)) / (100 * 7)
     y, o_hat = torch.from_numpy(labels), torch.from_numpy(teacher)
@@ -146,8 +146,8 @@ def test_sigmoid_gradient_by_hand(batch: Drawn) -> None:
     assert np.abs(expected[labels >= 3, :3]).min() > 0  # new samples are distilled as well
 
 
-def test_the_label_of_an_exemplar_is_the_teachers_word(batch: Drawn) -> None:
-    """In old columns targets are the teacher's outputs, so an old label changes nothing, and a new one does."""
+def test_targets_of_old_classes_are_the_teachers_outputs(batch: Drawn) -> None:
+    """Targets of old columns are the teacher's outputs: another old label changes nothing, another new one does."""
     o, y, o_hat = (torch.from_numpy(a) for a in batch)
     other = torch.where(y < 3, (y + 1) % 3, y)
     assert not torch.equal(other, y)
@@ -157,7 +157,7 @@ def test_the_label_of_an_exemplar_is_the_teachers_word(batch: Drawn) -> None:
 
 
 def test_less_forget() -> None:
-    """Of directions only, and the gradient by hand: -(t - cos · f) / (|f| N) with unit f and t."""
+    """It depends on directions only; its gradient is -(t - cos · f) / (|f| N) with unit f and t."""
     rng = np.random.default_rng(3)
     features, teacher = rng.normal(size=(6, 4)), rng.normal(size=(6, 4)) + 0.5
     old = torch.from_numpy(teacher)
@@ -183,16 +183,16 @@ def test_margin_ranking(cosines: tuple[Array, IntArray], negatives: int, margin:
     found = margin_ranking(c, y, 3, negatives, margin).item()
     assert found == pytest.approx(ranking(*cosines, 3, negatives, margin), rel=1e-9)
     assert found > 0
-    assert margin_ranking(c, y, 3, negatives, -9.0).item() == 0  # every margin is kept
+    assert margin_ranking(c, y, 3, negatives, -9.0).item() == 0  # no margin is violated
 
 
 def test_margin_ranking_gradient_by_hand(cosines: tuple[Array, IntArray]) -> None:
-    """Over five old samples and the two nearest new classes, each broken margin pulls with 1/10."""
+    """Over five old samples and the two nearest new classes, each violated margin has a gradient of 1/10."""
     values, labels = cosines
     expected = np.zeros_like(values)
     for row, label in enumerate(labels):
         if label >= 3:
-            continue  # a sample of a new class is left alone
+            continue  # no margin for samples of new classes
         for column in sorted(range(3, 7), key=lambda j: -values[row, j])[:2]:
             if 0.5 - values[row, label] + values[row, column] > 0:
                 expected[row, label] -= 1 / 10
@@ -203,7 +203,7 @@ def test_margin_ranking_gradient_by_hand(cosines: tuple[Array, IntArray]) -> Non
 
 
 def test_margin_ranking_without_old_samples(cosines: tuple[Array, IntArray]) -> None:
-    """Zero, and a gradient can still be taken: that of nothing."""
+    """The loss is 0, and so is its gradient."""
     new = torch.from_numpy(np.full(9, 5))
     assert margin_ranking(torch.from_numpy(cosines[0]), new, 3, 2, 0.5).item() == 0
     assert not gradient(lambda c: margin_ranking(c, new, 3, 2, 0.5), cosines[0]).any()
@@ -235,7 +235,7 @@ def test_accommodation_scales_the_gradient_into_old_logits(batch: Drawn, ratio: 
 
 
 def test_blending_probabilities_would_change_nothing(batch: Drawn) -> None:
-    """For samples of new classes, and a block has no others; and the rows would not sum to one (A35)."""
+    """For samples of new classes, as in a block; also, rows would not sum to 1 (docs/protocol.md, A35)."""
     logits, _, teacher = batch
     labels = np.array([3, 4, 3, 4, 3, 4, 3])
     p = softmax(logits)
@@ -249,7 +249,7 @@ def test_blending_probabilities_would_change_nothing(batch: Drawn) -> None:
 
 
 def test_gradients_by_finite_differences(batch: Drawn, heads: Drawn) -> None:
-    """No loss cuts the graph or forgets a path."""
+    """Autograd agrees with finite differences for every loss."""
     _, y, o_hat = (torch.from_numpy(a) for a in batch)
     _, z, h_hat = (torch.from_numpy(a) for a in heads)
     losses: list[tuple[Callable[[Tensor], Tensor], Array]] = [

@@ -1,4 +1,4 @@
-"""LUCIR: imprinted rows, frozen old rows, the three parts of its loss, and its net."""
+"""LUCIR: imprinted rows, frozen old rows, the three parts of its loss, and its network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def set_eta(head: CosineHead, value: float) -> None:
 
 @pytest.mark.parametrize("sizes", [(20, 20), (37, 3), (1, 39)])
 def test_imprinting(sizes: tuple[int, int], small_data: Dataset) -> None:
-    """The mean of the unit features of a class or cluster, at length one, times the mean length of the old rows."""
+    """The mean unit feature of a class or cluster, scaled to the mean norm of the old rows."""
     at = scene(small_data, 2, method__name="lucir", stream__first=4)
     labels = np.random.default_rng(0).permutation(np.repeat([4, 5], sizes))
     step = replace(at.step, new=Samples(at.step.new.images, labels))
@@ -49,7 +49,7 @@ def test_imprinting(sizes: tuple[int, int], small_data: Dataset) -> None:
         assert np.linalg.norm(after[label]) == pytest.approx(length, rel=1e-5)
 
 
-def test_imprinting_can_be_left_out(small_data: Dataset) -> None:
+def test_imprinting_can_be_switched_off(small_data: Dataset) -> None:
     at = scene(small_data, 2, method__name="lucir", method__imprint=False)
     assert torch.equal(head_of(at).weight, grown(at.old, 2).head.weight)
     imprinted = scene(small_data, 2, method__name="lucir")
@@ -57,8 +57,8 @@ def test_imprinting_can_be_left_out(small_data: Dataset) -> None:
 
 
 @pytest.mark.parametrize("known", [2, 4])
-def test_old_rows_stay_while_the_rest_learns(known: int, small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After every update, to the bit, with momentum and a strong decay; eta, the new rows and the backbone move."""
+def test_old_rows_are_frozen(known: int, small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They keep their bits after every update, with momentum and strong weight decay; everything else changes."""
     config = checks.small_config(method__name="lucir", labels="given", optim__weight_decay=0.1)
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
     checks.learn(learner, stream[: known // 2])
@@ -127,8 +127,8 @@ def test_options_reach_the_loss(small_data: Dataset) -> None:
     assert phase.loss(batch).item() == pytest.approx(expected, rel=1e-3)
 
 
-def test_ranking_does_not_know_eta(small_data: Dataset) -> None:
-    """With the batch's logits as they are, another eta in the head changes nothing of the loss."""
+def test_ranking_uses_plain_cosines(small_data: Dataset) -> None:
+    """For the same logits, the loss does not depend on eta."""
     at = scene(small_data, 2, method__name="lucir")
     phase, head = at.phase(), head_of(at)
     batch = at.batch()
@@ -142,7 +142,7 @@ def test_ranking_does_not_know_eta(small_data: Dataset) -> None:
 
 
 def test_less_forget_reaches_the_backbone(small_data: Dataset) -> None:
-    """The loss with and without it differ in the first layer's gradient by exactly that of its own."""
+    """With it, the gradient of the bottom layer changes by exactly the gradient of less-forget."""
     slopes = []
     for weight in (5.0, 0.0):
         at = scene(small_data, 2, method__name="lucir", method__less_forget=weight)
@@ -164,7 +164,7 @@ def test_features_may_be_negative(small_data: Dataset) -> None:
     assert at.learner.classifier.features(small_data.test).min() < 0
 
 
-def test_eta_is_carried_over_and_learns(small_data: Dataset) -> None:
+def test_eta_is_kept_and_trained(small_data: Dataset) -> None:
     at = scene(small_data, 2, method__name="lucir")
     old = at.old.head
     assert isinstance(old, CosineHead)
@@ -180,7 +180,7 @@ def test_more_negatives_than_new_classes() -> None:
     fewer = checks.small_config(method__name="lucir", stream__step=1, method__negatives=1)
     method_class("lucir")(**fewer.method.options).check(fewer, (1, 1), True)
     single = checks.small_config(method__name="lucir", stream__first=5, stream__step=1, stream__tasks=1)
-    method_class("lucir")(**single.method.options).check(single, (5,), True)  # there is no task that would rank
+    method_class("lucir")(**single.method.options).check(single, (5,), True)  # no task ranks
 
 
 def test_without_ranking_the_number_of_new_classes_does_not_matter(small_data: Dataset) -> None:

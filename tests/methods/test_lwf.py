@@ -1,4 +1,4 @@
-"""LwF's three readings of the loss against NumPy, and what keeps the old logits up without exemplars."""
+"""LwF: its three losses against NumPy, and what each does to old logits without exemplars."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scenes import gradient, read_all, scene
 from whorl.data.source import Dataset
 
 NEW = torch.tensor([4, 5, 5, 4, 5, 4])
-"""Labels of the classes that follow a first task of four."""
+"""Labels of the new classes after a task of four classes."""
 
 
 @pytest.mark.parametrize("variant", ["mc_bce", "local_ce", "eq3"])
@@ -52,7 +52,7 @@ def test_options_reach_the_loss(small_data: Dataset) -> None:
 
 
 def test_local_cross_entropy_does_not_touch_old_logits(small_data: Dataset) -> None:
-    """Without its distillation exactly nothing; with it, three times the gradient of Eq. 1."""
+    """Without distillation their gradient is zero; with it, it is three times the gradient of Eq. 1."""
     alone = scene(small_data, 2, method__name="lwf", method__variant="local_ce", method__weight=0, stream__first=4)
     batch = alone.batch(6, labels=NEW)
     logits = wide(batch.logits)
@@ -65,8 +65,8 @@ def test_local_cross_entropy_does_not_touch_old_logits(small_data: Dataset) -> N
     np.testing.assert_allclose(found[:, :4], 3 * pull, atol=1e-4)
 
 
-def test_eq3_pushes_old_logits_down_and_nothing_opposes(small_data: Dataset) -> None:
-    """Its cross-entropy lowers each of them on each new image; its distillation adds up to nothing over them."""
+def test_eq3_lowers_old_logits(small_data: Dataset) -> None:
+    """Cross-entropy lowers each of them for each new image; the gradient of distillation sums to zero over them."""
     at = scene(small_data, 2, method__name="lwf", method__variant="eq3", stream__first=4)
     batch = at.batch(6, labels=NEW)
     logits = wide(batch.logits)
@@ -79,8 +79,8 @@ def test_eq3_pushes_old_logits_down_and_nothing_opposes(small_data: Dataset) -> 
     np.testing.assert_allclose(found[:, :4], push + pull, atol=1e-4)
 
 
-def test_sigmoids_hold_old_logits_where_they_are(small_data: Dataset) -> None:
-    """A student that says of the old classes what the teacher says is left there; a shift is pulled back."""
+def test_sigmoids_keep_old_logits(small_data: Dataset) -> None:
+    """There is no gradient where the student agrees with the teacher, and a shift is undone."""
     at = scene(small_data, 2, method__name="lwf", stream__first=4)
     batch = at.batch(6, labels=NEW)
     with torch.no_grad():
@@ -92,8 +92,8 @@ def test_sigmoids_hold_old_logits_where_they_are(small_data: Dataset) -> None:
 
 
 @pytest.mark.parametrize("variant", ["mc_bce", "local_ce", "eq3"])
-def test_no_memory_is_kept(variant: str, small_data: Dataset) -> None:
-    """The new images are all there is to learn from, and one classifier all there is to score with."""
+def test_nothing_is_stored(variant: str, small_data: Dataset) -> None:
+    """Training uses the new images only, and there is one classifier."""
     at = scene(small_data, 3, method__name="lwf", method__variant=variant)
     learner = at.learner
     assert learner.config.memory.quota == 0

@@ -1,4 +1,4 @@
-"""What every method trains on, what its loss is handed, and that distillation reaches where it must."""
+"""Every method: its training samples, the inputs of its loss, and the gradient of its distillation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REHEARSED, ALONE = [4, 4, 4, 4, 20, 20], [0, 0, 0, 0, 20, 20]
 
 @pytest.mark.parametrize(
     ("method", "counts"),
-    # 20 images a class, 4 exemplars a class: what task 3 trains on, class by class.
+    # The number of training samples of each class in task 3, with 20 images and 4 exemplars per class.
     [
         ("finetune", ALONE),
         ("joint", [20] * 6),
@@ -71,7 +71,7 @@ def test_exemplars_come_with_their_own_images(small_data: Dataset) -> None:
 
 
 def test_exemplars_are_in_the_batches(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each epoch of task 2 shows every exemplar and every new image once, with the label it was stored with."""
+    """Each epoch of task 2 uses every exemplar and every new image once, with its label."""
     config = checks.small_config(labels="given")
     plain = checks.without_views(small_data)
     learner, stream = checks.make_learner(config, plain), checks.streams(config, plain)
@@ -91,7 +91,7 @@ def test_exemplars_are_in_the_batches(small_data: Dataset, monkeypatch: pytest.M
 
 
 def test_eq3_of_ours_with_unequal_tasks(small_data: Dataset) -> None:
-    """alpha counts classes, not tasks: 4 old and 2 new ones make 2/3."""
+    """alpha counts classes, not tasks: it is 2/3 for 4 old and 2 new classes."""
     at = scene(small_data, 2, stream__first=4)
     batch = at.batch()
     expected = eq3(wide(batch.logits), batch.labels.numpy(), at.teacher(batch), 2.0)
@@ -100,14 +100,11 @@ def test_eq3_of_ours_with_unequal_tasks(small_data: Dataset) -> None:
 
 @pytest.mark.parametrize("changes", DISTILLING, ids=NAMES)
 def test_distillation_reaches_the_backbone(changes: dict[str, Any], small_data: Dataset) -> None:
-    """Another teacher's word makes another gradient in the first layer, so its part is in the graph.
-
-    And the teacher itself gets none.
-    """
+    """With another teacher, the gradient of the bottom layer is another one. The teacher itself gets no gradient."""
     at = scene(small_data, 2, **changes)
     model = at.model
     stem = next(model.backbone.parameters())
-    batch = seen_by(model, at.batch(labels=torch.tensor([2, 3] * 6)))  # of new classes: lwf has no others
+    batch = seen_by(model, at.batch(labels=torch.tensor([2, 3] * 6)))  # new classes, the only ones that lwf trains on
 
     def elsewhere(images: Tensor) -> Output:
         out = at.step.teacher(images)
@@ -129,7 +126,7 @@ def test_distillation_reaches_the_backbone(changes: dict[str, Any], small_data: 
 def test_the_teacher_sees_the_students_views(
     changes: dict[str, Any], small_data: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a real step: the very batch the student is trained on, by a student in train mode, a teacher that is not."""
+    """In a real step, both get the same batch; the student is in train mode, the teacher in eval mode."""
     looked: list[Tensor] = []
     plain = Frozen.__call__
 
@@ -167,7 +164,7 @@ def test_the_teacher_sees_the_students_views(
     assert max(counts) == 1
 
 
-def test_the_teacher_is_as_wide_as_the_old_classes(small_data: Dataset) -> None:
+def test_the_teacher_has_the_old_classes(small_data: Dataset) -> None:
     at = scene(small_data, 3)
     batch = at.batch()
     logits = at.step.teacher(batch.images).logits
@@ -176,8 +173,8 @@ def test_the_teacher_is_as_wide_as_the_old_classes(small_data: Dataset) -> None:
     assert at.step.known == 4
 
 
-def test_looking_leaves_the_student_as_it_was(small_data: Dataset) -> None:
-    """Features, scores, class means: neither the mode nor batch norm's statistics nor a weight changes."""
+def test_inference_does_not_change_the_student(small_data: Dataset) -> None:
+    """Extracting features and scoring change no mode, no statistics of batch norm and no weight."""
     at = scene(small_data, 2)
     learner, model = at.learner, at.model.train()
     before = weights(model)
@@ -207,18 +204,18 @@ def test_looking_leaves_the_student_as_it_was(small_data: Dataset) -> None:
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
-def test_how_many_images_a_step_will_push_through_training(changes: dict[str, Any], small_data: Dataset) -> None:
-    """What the time left is told from. Exact but for BiC, which does not know beforehand whom it holds out."""
+def test_estimates_of_the_number_of_training_images(changes: dict[str, Any], small_data: Dataset) -> None:
+    """Used for the time left. Exact except for BiC, where the number of held-out images is not known in advance."""
     config = checks.small_config(labels="given", **changes)
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
-    foretold = list(workload(config, small_data))
+    estimated = list(workload(config, small_data))
     counted = []
     for task in stream:
         counted.append(sum(halt.record.images for halt in learner.learn(task, Silent()) if halt.record))
     if config.method.name == "bic":
-        assert foretold == pytest.approx(counted, rel=0.3)
+        assert estimated == pytest.approx(counted, rel=0.3)
     else:
-        assert foretold == counted
+        assert estimated == counted
 
 
 def test_names() -> None:
@@ -239,7 +236,7 @@ def test_options_are_checked() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if METHODS[name].needs_memory])
-def test_who_rehearses_needs_a_memory(name: str) -> None:
+def test_methods_with_exemplars_need_a_memory(name: str) -> None:
     config = checks.small_config(method__name=name, memory__quota=0)
     with pytest.raises(WhorlError, match=f"{name} needs exemplars; set `memory.quota`"):
         method_class(name)().check(config, (), True)

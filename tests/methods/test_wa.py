@@ -1,4 +1,4 @@
-"""WA: weights at zero or above after each update, and the alignment of the new rows once training is over."""
+"""WA: non-negative weights after each update, and the alignment of the new rows after training."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def gamma_by_hand(weight: Array, known: int, norm: int) -> float:
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("scale", [0.2, 3.0])
 def test_alignment(norm: int, scale: float) -> None:
-    """Old over new, at most one, and one once it is done."""
+    """The ratio of the norms, old over new, at most 1; after aligning it is 1."""
     weight = torch.rand(7, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     weight[4:] *= scale
     expected = gamma_by_hand(wide(weight), 4, norm)
@@ -71,7 +71,7 @@ def test_weights_are_clipped_after_every_update(
 
 
 def test_clipping_is_part_of_the_update(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What each batch but the first is seen with is clipped already."""
+    """Weights are clipped before every batch except the initial one."""
     config = checks.small_config(method__name="wa", labels="given", optim__lr=0.5)
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
     seen: list[Tensor] = []
@@ -83,7 +83,7 @@ def test_clipping_is_part_of_the_update(small_data: Dataset, monkeypatch: pytest
 
 @pytest.mark.parametrize("task", [1, 2, 3])
 def test_loss(task: int, small_data: Dataset) -> None:
-    """Eq. 3, whose teacher is aligned."""
+    """Eq. 3 with the aligned teacher."""
     at = scene(small_data, task, method__name="wa")
     batch = at.batch()
     loss = at.phase().loss(batch).item()
@@ -95,7 +95,7 @@ def test_loss(task: int, small_data: Dataset) -> None:
 
 
 def inflated(phase: Phase, model: Model) -> Phase:
-    """The phase with new rows that training makes three times too long."""
+    """The phase, with the new rows multiplied by three in its training."""
 
     def after(batch: Batch) -> None:
         if phase.after:
@@ -109,7 +109,7 @@ def inflated(phase: Phase, model: Model) -> Phase:
 
 @pytest.fixture
 def aligned(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> tuple[Scene, Array, float]:
-    """Before task 3, after a task 2 that called for aligning; with the head as trained and the gamma it needs."""
+    """Before task 3, after a task 2 in which aligning changed the head; with the trained head and gamma."""
     with monkeypatch.context() as patch:
         ran = watch(patch, lambda phase, model: inflated(phase, model) if len(phase.data) > 40 else phase)
         at = scene(small_data, 3, method__name="wa")
@@ -119,8 +119,10 @@ def aligned(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> tuple[Scene
     return at, trained, gamma
 
 
-def test_done_before_evaluation_and_the_next_teacher(aligned: tuple[Scene, Array, float], small_data: Dataset) -> None:
-    """The model that is scored and taught from has the old rows as trained and the new ones times gamma."""
+def test_aligned_before_evaluation_and_the_next_teacher(
+    aligned: tuple[Scene, Array, float], small_data: Dataset
+) -> None:
+    """The evaluated model and the next teacher have the trained old rows, and the new rows times gamma."""
     at, trained, gamma = aligned
     expected = trained.copy()
     expected[2:] *= gamma
@@ -224,7 +226,7 @@ def test_reinit_is_done_before_the_first_update(
 
 
 def test_old_rows_stay_without_reinit(small_data: Dataset) -> None:
-    """And in task 1 there is nothing to draw again."""
+    """In task 1, ``reinit`` changes nothing."""
     for changes, task in (({}, 2), ({"method__reinit": True}, 1)):
         at = scene(small_data, task, method__name="wa", **changes)
         assert checks.same(weights(at.model.head), weights(grown(at.old, 2).head))
@@ -243,7 +245,7 @@ def test_gamma_is_in_the_scores_from_task_two_on(
 
 
 def test_a_resumed_step_is_aligned_once(small_data: Dataset) -> None:
-    """The step's begin is the same whether the model was restored or is the one that learned before."""
+    """A restored learner starts the next step with the same teacher."""
     config = checks.small_config(method__name="wa", labels="given")
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
     checks.learn(learner, stream[:2])

@@ -39,7 +39,7 @@ def _of_another_phase(tensors: dict[str, Tensor], about: dict[str, Any]) -> None
 def test_a_damaged_epoch_is_one_line(
     damage: Callable[[dict[str, Tensor], dict[str, Any]], None], small_data: Dataset, tmp_path: Path
 ) -> None:
-    """BiC killed in the second phase of task 2, whose file also holds the model that the phase began with."""
+    """BiC killed in phase 1 of task 2; the file also holds the model at the start of each phase."""
     config = checks.small_config(method__name="bic", labels="given")
     with pytest.raises(checks.Killed):
         run(config, small_data, tmp_path, reporter=checks.KillAfter(5))

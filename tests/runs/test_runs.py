@@ -1,4 +1,4 @@
-"""Run folders: what they hold, and that nothing a user or a kill does harms them."""
+"""Run folders: their content, and that kills, full disks and damaged files cannot corrupt them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_hash_depends_on_every_value(config: ExperimentConfig) -> None:
     assert len({config.hash, *(other.hash for other in changed)}) == 7
 
 
-def test_toml_gives_every_value_back(config: ExperimentConfig, tmp_path: Path) -> None:
+def test_toml_keeps_every_value(config: ExperimentConfig, tmp_path: Path) -> None:
     odd = checks.small_config(stream__order=[5, 4, 3, 2, 1, 0], optim__lr=1 / 3)
     for each in (config, odd):
         (tmp_path / "c.toml").write_text(write_toml(each))
@@ -80,7 +80,7 @@ def test_toml_gives_every_value_back(config: ExperimentConfig, tmp_path: Path) -
         assert back.hash == each.hash
 
 
-def test_a_second_process_is_told_so(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
+def test_a_second_process_is_refused(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     mine = Run.at(tmp_path, config)
     mine.lock()
     with pytest.raises(WhorlError, match=f"another process \\(process {os.getpid()}\\) is working on"):
@@ -109,7 +109,7 @@ def test_fresh_does_not_touch_a_newer_format(config: ExperimentConfig, small_dat
 
 
 @pytest.mark.parametrize("text", ['{"format": 1}', '{"format": 1, "steps": 3, "finished": true}', "[]", "not json"])
-def test_scores_that_are_none(text: str, config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
+def test_invalid_scores(text: str, config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     path = Run.at(tmp_path, config).path
     path.mkdir(parents=True)
     (path / "scores.json").write_text(text)
@@ -135,7 +135,7 @@ def test_files_of_another_run_are_not_taken(config: ExperimentConfig, small_data
 
 
 class Counter:
-    """Counts calls and dies before a given one."""
+    """Counts calls and raises ``Killed`` instead of a given one."""
 
     def __init__(self, kill: int) -> None:
         self.left = kill
@@ -163,7 +163,7 @@ def test_killed_before_any_write(small_data: Dataset, tmp_path: Path, monkeypatc
                 for owner, name in ((os, "replace"), (store, "append_line"), (Path, "unlink")):
                     counter.around(patch, owner, name)
                 run(config, small_data, tmp_path / str(kill))
-            break  # there are fewer writes than that
+            break  # no write is left to kill before
         except checks.Killed:
             pass
         again = run(config, small_data, tmp_path / str(kill))
@@ -211,7 +211,7 @@ def test_a_full_disk_ends_in_one_line_and_harms_nothing(
 
 
 def test_a_log_line_without_its_state_is_dropped(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
-    """Killed between the line and the state that counts it, in the middle of a task and at its very start."""
+    """Killed after writing the line and before the state, in the middle of a task and at its start."""
     for epochs in (3, 4):
         out = tmp_path / str(epochs)
         with pytest.raises(checks.Killed):
@@ -223,7 +223,7 @@ def test_a_log_line_without_its_state_is_dropped(config: ExperimentConfig, small
         assert log_lines == [(t, e) for t in (1, 2, 3) for e in (1, 2)]
 
 
-def test_divergence_is_said_and_the_last_good_epoch_kept(small_data: Dataset, tmp_path: Path) -> None:
+def test_divergence_is_reported_and_the_last_good_epoch_kept(small_data: Dataset, tmp_path: Path) -> None:
     wild = checks.small_config(optim__lr=1e12, optim__schedule="constant", train__first_epochs=6)
     with pytest.raises(WhorlError, match=r"the loss is not finite in phase 'train', epoch .*`optim.lr="):
         run(wild, small_data, tmp_path)
@@ -254,14 +254,14 @@ def test_tensor_files_need_no_pickle(tmp_path: Path) -> None:
     assert b"pickle" not in (tmp_path / "t").read_bytes()
 
 
-def test_what_cannot_be_written_for_other_reasons_is_no_full_disk(tmp_path: Path) -> None:
+def test_other_write_errors(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(WhorlError, match=r"cannot write .*: Not a directory; see to it that it can be written"):
         files.write_text(tmp_path / "file" / "inside", "text")
 
 
 def test_names_of_runs_do_not_change() -> None:
-    """Runs that whorl 0.1 stored are found again: the hash of a config is that of then."""
+    """Hashes of configs are those of whorl 0.1, so that its runs are found."""
     assert checks.small_config().hash == "52f7b0166d"
     assert checks.small_config(method__name="icarl", labels="given").hash == "52059d2651"
     assert checks.small_config(optim__name="adamw").hash != "52f7b0166d"

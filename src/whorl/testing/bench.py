@@ -22,7 +22,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from whorl.config import LearnerConfig, Tree, merge
 from whorl.data import DataOptions, load
 from whorl.data.inputs import Inputs
-from whorl.data.source import VectorSource
+from whorl.data.source import Samples, VectorSource
 from whorl.engine import Learner
 from whorl.errors import HiddenLabelError, WhorlError
 from whorl.methods import method_class
@@ -32,7 +32,6 @@ from whorl.recipes import resolve_learner
 from whorl.reporter import Silent
 from whorl.runs import checkpoint
 from whorl.runtime import Runtime
-from whorl.state import State
 from whorl.training import Halt
 from whorl.types import HIDDEN, Delivery, ImageSource, IntArray
 
@@ -177,7 +176,7 @@ class Lesson:
     halts: tuple[Path, ...]
     after: Tensors
     settled: dict[str, float]
-    past: State
+    past: tuple[Samples, ...]
     labels: IntArray
     repeated: int
     """How many samples were extracted more than once with the same weights."""
@@ -234,7 +233,7 @@ class Bench:
         done = len(self.lessons) if lessons is None else lessons
         if done:
             state = checkpoint.load_task(self.folder, done, self.material.inputs)
-            past = self.lessons[done - 1].past.past if made.method.needs_past else ()
+            past = self.lessons[done - 1].past if made.method.needs_past else ()
             made.restore(replace(state, past=past))
         return made
 
@@ -263,8 +262,8 @@ class Bench:
         state = learner.state()
         checkpoint.save_task(self.folder, number, state, learner.labels)
         repeated = sum(times > 1 for times in found.values())
-        past, labels = state, learner.labels.ids
-        done = Lesson(parcel, tuple(paths), content(learner), dict(learner.settled), past, labels, repeated)
+        labels, settled = learner.labels.ids, dict(learner.settled)
+        done = Lesson(parcel, tuple(paths), content(learner), settled, state.past, labels, repeated)
         self.lessons.append(done)
         return done
 
