@@ -93,7 +93,7 @@ def test_an_interrupt_in_training_leaves_the_learner_unchanged(
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(Ours, "prepare"), (Ours, "settle"), (engine, "updated"), (engine, "class_means"), (Labeler, "label")],
+    [(Ours, "prepare"), (Ours, "settle"), (engine, "updated"), (engine, "exemplar_means"), (Labeler, "label")],
 )
 def test_an_interrupt_anywhere_else_does_so_too(
     owner: Any, name: str, learner: Learner, small_data: Dataset, monkeypatch: pytest.MonkeyPatch
@@ -127,7 +127,7 @@ def test_a_delivery_that_does_not_fit_leaves_the_learner_unchanged(learner: Lear
 
 def test_the_initial_delivery_needs_labels(small_data: Dataset) -> None:
     fresh = checks.make_learner(checks.small_config(), small_data)
-    with pytest.raises(WhorlError, match="the first delivery needs labels"):
+    with pytest.raises(WhorlError, match="the initial delivery needs labels"):
         teach(fresh, part(small_data, {0: (0, 14)}, hidden=True, new=1))
 
 
