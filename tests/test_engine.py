@@ -289,3 +289,13 @@ def test_an_injected_backbone_is_used_as_it_is(small_data: Dataset) -> None:
     other = Learner(config, small_data.inputs, Runtime(), own)
     other.restore(made.state())
     assert checks.same(weights(other.model), weights(made.model))
+
+
+def test_a_state_without_past_samples_does_not_suit_a_method_that_needs_them(small_data: Dataset) -> None:
+    config = checks.small_config(method__name="joint")
+    learner, fresh = (checks.make_learner(config, small_data) for _ in range(2))
+    checks.learn(learner, checks.streams(config, small_data)[:2])
+    with pytest.raises(ValueError, match="joint needs all samples learned so far"):
+        fresh.restore(replace(learner.state(), past=()))
+    fresh.restore(learner.state())
+    assert [len(samples) for samples in fresh.past] == [40, 40]

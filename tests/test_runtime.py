@@ -86,4 +86,4 @@ def test_a_learner_reads_a_delivery_once(small_data: Dataset, monkeypatch: pytes
     for delivery in stream[:2]:
         source = Reads(delivery.images)
         checks.learn(learner, Stream([replace(delivery, images=source)]))
-        assert [read for read in source.log if len(read) > 1] == [list(range(40))]
+        assert source.log == [[0], list(range(40))]  # one sample shows the kind of all

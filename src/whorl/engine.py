@@ -123,6 +123,8 @@ class Learner:
 
     def restore(self, state: State) -> None:
         """Become the learner with this state."""
+        if self.method.needs_past and len(state.past) != len(state.sizes):
+            raise ValueError(f"{self.method.name} needs all samples learned so far, and this state lacks some")
         self._builder = replace(self._builder, inputs=state.inputs)
         self.inputs, self.sizes, self.past = state.inputs, state.sizes, state.past
         self.model = self._builder.model(state.model)

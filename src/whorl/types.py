@@ -134,3 +134,8 @@ class Labelling:
     def known_ids(self) -> IntArray:
         """The ids of classes that were known before and have samples in the delivery."""
         return np.unique(self.ids[~self.is_new])
+
+    @property
+    def classes(self) -> IntArray:
+        """The ids of all classes with samples in the delivery, known ones before new ones."""
+        return np.concatenate([self.known_ids, self.new_ids])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import checks
-from references import Array, accommodate, eq1, eq2, forgetting, headwise, ranking, sigmoid_loss, unit, wide
+from references import Array, accommodate, eq1, eq2, forgetting, headwise, ranking, sigmoid, sigmoid_targets, unit, wide
 from scenes import Scene, begin, seen_by, stop_before
 from whorl.data.source import Dataset, Subset
 from whorl.data.stream import Stream
@@ -42,8 +42,9 @@ def alpha_of(classes: dict[int, int]) -> float:
     return 3 / 6 if classes is MIXED else 1 / 4
 
 
-def expected_of(name: str, logits: Array, labels: Any, teacher: Array, alpha: float) -> float:
+def expected_of(name: str, logits: Array, labels: Any, teacher: Array, classes: dict[int, int]) -> float:
     """The loss of a method by its formula."""
+    alpha = alpha_of(classes)
     mixed = alpha * eq1(logits, teacher, 2.0) + (1 - alpha) * eq2(logits, labels)
     if name in ("ours", "wa", "bic", "eeil-eq3", "lwf-eq3"):
         return mixed
@@ -51,13 +52,17 @@ def expected_of(name: str, logits: Array, labels: Any, teacher: Array, alpha: fl
         return eq2(logits, labels) + headwise(logits, teacher, (2, 2), 2.0)
     if name == "icarl-ce_kd":
         return eq2(logits, labels) + eq1(logits, teacher, 2.0)
+    held = sorted(classes)
     if name in ("icarl", "lwf"):
-        return sigmoid_loss(logits, labels, teacher, 100)
+        target = sigmoid_targets(logits, labels, teacher)
+        target[:, held] = np.eye(logits.shape[1])[labels][:, held]  # one-hot for every class of the delivery
+        p = sigmoid(logits)
+        return float(-(target * np.log(p) + (1 - target) * np.log(1 - p)).sum() / 100 / len(logits))
     if name == "ilio":
         blended = accommodate(logits, teacher, 0.5)
         return alpha * eq1(logits, teacher, 2.0) + (1 - alpha) * eq2(blended, labels)
-    new = labels >= KNOWN  # lwf-local_ce: old classes have no part in its cross-entropy
-    own = eq2(logits[new][:, KNOWN:], labels[new] - KNOWN) if new.any() else 0.0
+    mine = np.isin(labels, held)  # lwf-local_ce: other classes have no part in its cross-entropy
+    own = eq2(logits[mine][:, held], np.searchsorted(held, labels[mine]))
     return own + 3 * eq1(logits, teacher, 2.0)
 
 
@@ -80,7 +85,7 @@ def test_losses(name: str, classes: dict[int, int], small_data: Dataset) -> None
     batch = at.batch()
     logits, labels, teacher = wide(batch.logits), batch.labels.numpy(), at.teacher(batch)
     assert teacher.shape == (12, KNOWN)
-    expected = expected_of(name, logits, labels, teacher, alpha_of(classes))
+    expected = expected_of(name, logits, labels, teacher, classes)
     assert at.phase().loss(batch).item() == pytest.approx(expected, rel=1e-4)
 
 
@@ -157,13 +162,15 @@ def test_ilio_goes_on_with_the_means_of_known_classes(small_data: Dataset) -> No
 
 
 def test_partial_cross_entropy() -> None:
-    """Over the columns from 3 on, for samples of these classes; without any it is 0, and so is its gradient."""
+    """Over the columns of some classes, for samples of these; without any it is 0, and so is its gradient."""
     draws = np.random.default_rng(0)
     logits, labels = draws.normal(size=(6, 5)), np.array([0, 3, 4, 2, 3, 1])
-    found = partial_cross_entropy(torch.from_numpy(logits), torch.from_numpy(labels), 3).item()
+    found = partial_cross_entropy(torch.from_numpy(logits), torch.from_numpy(labels), torch.tensor([3, 4])).item()
     assert found == pytest.approx(eq2(logits[[1, 2, 4]][:, 3:], labels[[1, 2, 4]] - 3), rel=1e-9)
+    found = partial_cross_entropy(torch.from_numpy(logits), torch.from_numpy(labels), torch.tensor([1, 4])).item()
+    assert found == pytest.approx(eq2(logits[[2, 5]][:, [1, 4]], np.array([1, 0])), rel=1e-9)
     x = torch.from_numpy(logits).requires_grad_()
-    none = partial_cross_entropy(x, torch.from_numpy(labels % 3), 3)
+    none = partial_cross_entropy(x, torch.from_numpy(labels % 3), torch.tensor([3, 4]))
     none.backward()  # type: ignore[no-untyped-call]
     assert none.item() == 0
     assert x.grad is not None
@@ -176,3 +183,13 @@ def test_the_teacher_is_that_of_all_known_classes(small_data: Dataset) -> None:
     np.testing.assert_allclose(wide(at.step.teacher(batch.images).logits), at.teacher(batch), atol=1e-4)
     again = begin(at.learner, at.stream[2])  # beginning a step twice changes nothing
     assert torch.equal(again.model.head.weight, at.model.head.weight)
+
+
+@pytest.mark.parametrize("name", ["lwf", "lwf-local_ce", "lwf-eq3", "icarl", "icarl-ce_kd", "ours", "eeil", "ilio"])
+def test_labels_of_known_classes_are_learned(name: str, small_data: Dataset) -> None:
+    """Other labels for the samples of known classes give another loss."""
+    at = scene(small_data, ONLY_KNOWN, method__name=name.split("-")[0], **OPTIONS.get(name, {}))
+    held = torch.tensor(sorted(ONLY_KNOWN))
+    one, other = (at.batch(labels=held[(torch.arange(12) + shift) % len(held)]) for shift in (0, 1))
+    loss = at.phase().loss
+    assert not torch.equal(loss(one), loss(other))

@@ -92,23 +92,18 @@ def _improved(memory: Memory, old: FloatArray, update: Update, how: Selection, l
     Samples that were held out before, or are now, stay held out: none of them is ever trained on.
     """
     stored, mine = np.flatnonzero(memory.labels == label), np.flatnonzero(update.labels.ids == label)
-    images = (
-        torch.cat([memory.images[torch.from_numpy(stored)], update.images.read(mine).cpu()])
-        if len(stored)
-        else (update.images.read(mine).cpu())
-    )
-    seen = update.features(update.images)[mine]
-    features = np.concatenate([old[stored], seen]) if len(stored) else seen
+    images, features = update.images.read(mine).cpu(), update.features(update.images)[mine]
+    if len(stored):
+        images = torch.cat([memory.images[torch.from_numpy(stored)], images])
+        features = np.concatenate([old[stored], features])
     tasks = np.concatenate([memory.tasks[stored], np.full(len(mine), update.number)])
-    held = np.isin(mine, update.held)
-    if update.hold_out_every:
-        before = np.isin(np.arange(len(stored)), is_held_out(memory.ranks[stored], update.hold_out_every))
-        held = np.concatenate([before, held])
-    else:
-        held = np.zeros(len(features), dtype=np.bool_)
+    every, held = update.hold_out_every, np.zeros(len(features), dtype=np.bool_)
+    if every:
+        held[is_held_out(memory.ranks[stored], every)] = True
+        held[len(stored) :] = np.isin(mine, update.held)
     pool = np.flatnonzero(~held)
     ranked = pool[how.selector(features[pool], how.quota, derive(how.seed, "improve", label), None)]
-    if update.hold_out_every:
-        ranked = weave(ranked, np.flatnonzero(held), update.hold_out_every)
+    if every:
+        ranked = weave(ranked, np.flatnonzero(held), every)
     chosen = torch.from_numpy(ranked)
     return _Addition(images[chosen], np.full(len(ranked), label), tasks[ranked], features[ranked])

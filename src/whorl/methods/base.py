@@ -119,7 +119,7 @@ class Step:
     @property
     def delivered(self) -> int:
         """The number of classes with samples in this delivery; n of the paper, where all of them are new."""
-        return self.labelling.new + len(self.labelling.known_ids)
+        return len(self.labelling.classes)
 
     def head(self, kind: type[H]) -> H:
         """The model's head, which :meth:`Method.check` has verified to be of this kind."""

@@ -29,7 +29,7 @@ class Icarl(Method):
         if self.loss == "bce":
             loss = distil_sigmoids(step, self.width)
         else:
-            loss = classify_and_distil(step, self.temperature, weight=1.0, start=0)
+            loss = classify_and_distil(step, self.temperature, weight=1.0)
         return [step.phase("train", step.new + step.exemplars, loss)]
 
     @classmethod

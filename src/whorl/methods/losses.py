@@ -47,30 +47,33 @@ def distil(step: Step, temperature: float) -> Loss:
     return classify if step.initial else loss
 
 
-def classify_and_distil(step: Step, temperature: float, weight: float, start: int) -> Loss:
-    """Eq. 2 over the classes from ``start`` on, plus, after the initial step, ``weight`` times Eq. 1."""
+def classify_and_distil(step: Step, temperature: float, weight: float, own: bool = False) -> Loss:
+    """Eq. 2, after the initial step plus ``weight`` times Eq. 1. With ``own``, Eq. 2 is over the delivery's classes."""
+    classes = torch.from_numpy(step.labelling.classes)
 
     def loss(batch: Batch) -> Tensor:
-        own = partial_cross_entropy(batch.logits, batch.labels, start)
-        return own + weight * distillation(batch.logits, step.teacher(batch.images).logits, temperature)
+        hard = partial_cross_entropy(batch.logits, batch.labels, classes) if own else classify(batch)
+        return hard + weight * distillation(batch.logits, step.teacher(batch.images).logits, temperature)
 
     return classify if step.initial else loss
 
 
-def partial_cross_entropy(logits: Tensor, labels: Tensor, start: int) -> Tensor:
-    """Eq. 2 over the classes from ``start`` on. Samples of other classes do not count; without any it is 0."""
-    counted = labels >= start
-    if not counted.any():
+def partial_cross_entropy(logits: Tensor, labels: Tensor, classes: Tensor) -> Tensor:
+    """Eq. 2 over these classes. Samples of other classes do not count; without any it is 0."""
+    place = torch.full((logits.shape[1],), -100).index_copy(0, classes, torch.arange(len(classes)))
+    targets = place.to(labels.device)[labels]
+    if not (targets >= 0).any():
         return logits.sum() * 0
-    return F.cross_entropy(logits[:, start:], torch.where(counted, labels - start, -100), ignore_index=-100)
+    return F.cross_entropy(logits[:, classes.to(logits.device)], targets, ignore_index=-100)
 
 
 def distil_sigmoids(step: Step, width: int) -> Loss:
     """iCaRL's loss of a step; in the initial step there is no teacher and all targets are one-hot."""
+    again = step.labelling.known_ids.tolist()
 
     def loss(batch: Batch) -> Tensor:
         teacher = batch.logits[:, :0] if step.initial else step.teacher(batch.images).logits
-        return sigmoid_distillation(batch.logits, batch.labels, teacher, width)
+        return sigmoid_distillation(batch.logits, batch.labels, teacher, width, again)
 
     return loss
 
@@ -82,13 +85,18 @@ def headwise_distillation(logits: Tensor, teacher: Tensor, sizes: Sequence[int],
     return torch.stack([distillation(logits[:, at], teacher[:, at], temperature) for at in heads]).sum()
 
 
-def sigmoid_distillation(logits: Tensor, labels: Tensor, teacher: Tensor, width: int) -> Tensor:
+def sigmoid_distillation(
+    logits: Tensor, labels: Tensor, teacher: Tensor, width: int, again: Sequence[int] = ()
+) -> Tensor:
     """iCaRL: sigmoid cross-entropy over all classes, summed and divided by ``width``, averaged over the batch.
 
-    The targets of old classes are the teacher's outputs for every sample, those of new classes are one-hot.
+    The targets of old classes are the teacher's outputs for every sample. Those of new classes are one-hot, and so are
+    those of the old classes in ``again``, which the delivery holds.
     """
-    target = F.one_hot(labels, logits.shape[1]).to(logits)
+    hot = F.one_hot(labels, logits.shape[1]).to(logits)
+    target = hot.clone()
     target[:, : teacher.shape[1]] = torch.sigmoid(teacher)
+    target[:, again] = hot[:, again]
     return F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / (width * len(logits))
 
 

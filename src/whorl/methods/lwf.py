@@ -28,11 +28,11 @@ class Lwf(Method):
     """Weight of distillation in ``local_ce``."""
 
     def plan(self, step: Step) -> list[Phase]:
-        """One phase. In ``local_ce``, cross-entropy is computed over the new classes only."""
+        """One phase. In ``local_ce``, cross-entropy is computed over the classes of the delivery only."""
         if self.variant == "mc_bce":
             loss = distil_sigmoids(step, self.width)
         elif self.variant == "local_ce":
-            loss = classify_and_distil(step, self.temperature, self.weight, start=step.known)
+            loss = classify_and_distil(step, self.temperature, self.weight, own=True)
         else:
             loss = distil(step, self.temperature)
         return [step.phase("train", step.new, loss)]
