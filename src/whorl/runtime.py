@@ -60,14 +60,17 @@ class Runtime:
         return torch.autocast(torch.device(self.device).type, dtype=torch.bfloat16)
 
 
+SINGLE_THREADED = ("tiny", "identity", "mlp")
+
+
 @contextmanager
 def threads_for(arch: str) -> Iterator[None]:
-    """Use a single thread for the tiny network, which more threads only slow down.
+    """Use a single thread for the small networks, which more threads only slow down.
 
     The number of threads changes the order of summation, so results are bit-identical only for the same number.
     """
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if arch == "tiny" else before)
+    torch.set_num_threads(1 if arch in SINGLE_THREADED else before)
     try:
         yield
     finally:

@@ -31,7 +31,7 @@ from whorl.nets.model import weights
 from whorl.recipes import resolve_learner
 from whorl.reporter import Silent
 from whorl.runs import checkpoint
-from whorl.runtime import Runtime
+from whorl.runtime import Runtime, threads_for
 from whorl.training import Halt
 from whorl.types import HIDDEN, Delivery, ImageSource, IntArray
 
@@ -55,18 +55,22 @@ def require_same(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], wh
 
 @contextmanager
 def registered(registry: dict[str, T], component: str | T, name: str) -> Iterator[str]:
-    """The name of a component; one that is given as an object is registered as ``name`` meanwhile."""
-    if isinstance(component, str):
-        yield component
-        return
-    before = registry.get(name)
-    registry[name] = component
-    try:
-        yield name
-    finally:
-        del registry[name]
-        if before is not None:
-            registry[name] = before
+    """The name of a component; one that is given as an object is registered as ``name`` meanwhile.
+
+    Meanwhile torch uses one thread, since the networks and deliveries of the batteries are small.
+    """
+    with threads_for("tiny"):
+        if isinstance(component, str):
+            yield component
+            return
+        before = registry.get(name)
+        registry[name] = component
+        try:
+            yield name
+        finally:
+            del registry[name]
+            if before is not None:
+                registry[name] = before
 
 
 class Guarded:
