@@ -17,7 +17,7 @@ test-slow: $(DEV)
 
 # The tests that start processes, with trainings ten times slower and many times faster (tests/child/sitecustomize.py).
 # Sleeping costs no processor time, so the slow ones share the cores.
-PROCESSES := tests/cli tests/runs/test_grid.py tests/data/test_source.py
+PROCESSES := tests/cli tests/grid tests/data/test_source.py
 test-pace: $(DEV)
 	PYTHONPATH=$(CURDIR)/tests/child WHORL_PACE=slow $(BIN)/pytest -m "not slow" -q -n 4 $(PROCESSES)
 	PYTHONPATH=$(CURDIR)/tests/child WHORL_PACE=fast $(BIN)/pytest -m "not slow" -q -n auto $(PROCESSES)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import checks
+import smallruns
 from conftest import Start
 from terminal import whorl
 
@@ -80,7 +80,7 @@ def test_killed_at_any_moment_and_run_again(start: Start, tmp_path: Path) -> Non
         assert process.send(signal.SIGKILL) == -signal.SIGKILL
     again = json.loads(whorl(*long, "--out", "killed", cwd=tmp_path).stdout)
     assert without_times({**again, "run": ""}) == without_times({**whole, "run": ""})
-    assert checks.same(checks.stored(tmp_path / whole["run"]), checks.stored(tmp_path / again["run"]))
+    assert smallruns.same(smallruns.stored(tmp_path / whole["run"]), smallruns.stored(tmp_path / again["run"]))
     log = (tmp_path / again["run"] / "log.jsonl").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in log] == list(range(1, 31)) * 3
 
