@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Start
+from conftest import Call, Start
 from terminal import whorl
-from whorl.cli import main
 from whorl.papers import manifest
 from whorl.runs.run import stored
 
@@ -91,7 +90,7 @@ def test_a_failing_run_is_listed_and_tried_again(tmp_path: Path) -> None:
     ]  # fmt: skip
     done = whorl(*words, cwd=tmp_path, code=1)
     assert "finished  0 of 2 runs" in done.stdout
-    assert "failed    figure 6, K-means, cifar-50, seed 0: the loss is no longer a number" in done.stderr
+    assert "failed    figure 6, K-means, cifar-50, seed 0: the loss is not finite" in done.stderr
     assert "2 runs failed; the same command tries them again" in done.stderr
     assert (tmp_path / "report" / "report.html").exists()
     assert "finished  0 of 2 runs" in whorl(*words, cwd=tmp_path, code=1).stdout
@@ -110,6 +109,23 @@ def test_a_failing_run_is_listed_and_tried_again(tmp_path: Path) -> None:
         (["he2021", "--jobs", "0"], "--jobs"),
         (["he2021", "--data", "digits", "--set", "train.epoch=1"], "did you mean 'train.epochs'?"),
         (["he2021", "--data", "cifar100", "--data-dir", "nowhere"], "nowhere"),
+        (
+            [
+                "he2021",
+                "--data",
+                "digits",
+                "--table",
+                "2",
+                "--set",
+                "classifier=nme",
+                "--set",
+                "memory.policy=total",
+                "--set",
+                "memory.quota=0",
+            ],
+            "--set memory.quota",
+        ),
+        (["he2021", "--data", "digits", "--set", "precision=fp8"], "unknown precision value 'fp8'"),
         (["he2021", "--data", "digits", "--set", "seed=3"], "decides which cell a run fills"),
         (["he2021", "--data", "digits", "--set", "cluster.name=gmm"], "decides which cell a run fills"),
         (["he2021", "--data", "digits", "--set", "memory.quota=7"], "decides which cell a run fills"),
@@ -118,16 +134,9 @@ def test_a_failing_run_is_listed_and_tried_again(tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_words_end_in_one_line(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_wrong_words_end_in_one_line(words: list[str], message: str, call: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setattr("sys.argv", ["whorl", "reproduce", *words])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    stderr = capsys.readouterr().err
-    assert ended.value.code == 2
-    assert message in stderr.splitlines()[-1]
-    assert "Traceback" not in stderr
+    _, stderr = call("reproduce", *words, code=2)
+    assert message in stderr
+    assert len(stderr.splitlines()) == 1
     assert not list(tmp_path.glob("runs/*"))

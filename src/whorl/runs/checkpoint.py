@@ -15,12 +15,11 @@ from torch import Tensor
 from whorl.data.inputs import Inputs
 from whorl.engine import State
 from whorl.errors import WhorlError
-from whorl.runs.files import nest, read_tensors, unnest, write_tensors
+from whorl.runs.files import START_OVER, nest, read_tensors, unnest, write_tensors
 from whorl.training import Halt
 from whorl.types import Labelling
 
 FORMAT = 2
-START_OVER = "start over with `fresh`, or remove the folder"
 
 
 @dataclass(frozen=True)
