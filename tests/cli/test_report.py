@@ -79,13 +79,29 @@ def test_compare_and_show_print_the_versions(there: list[str], call: Call) -> No
     assert "versions" not in call("compare", there[0], there[1])[0]
     out, _ = call("show", new)
     assert out.splitlines()[-1] == (
-        "computed task 1, 2 from 2026-01-02T03:04:05Z to 2026-01-02T03:14:05Z: "
+        "tasks 1, 2: 2026-01-02T03:04:05Z to 2026-01-02T03:14:05Z, "
         "whorl 0.2.0, torch 2.4.0, Python 3.11.2, cpu, 2 threads"
     )
-    assert call("show", there[0])[0].splitlines()[-1] == "computed by a version of whorl that did not record it"
+    old = "tasks 1, 2, 3: computed by a version of whorl that did not record it"
+    assert call("show", there[0])[0].splitlines()[-1] == old
     document = json.loads(call("show", new, "--json")[0])
     assert [(part["whorl"], part["tasks"]) for part in document["provenance"]] == [("0.2.0", [1, 2])]
     assert (document["avg"], document["finished"]) == (0.5, True)
+
+
+def test_a_run_of_two_versions_says_so(there: list[str], call: Call) -> None:
+    """Task 1 is older than provenance, task 2 was begun by one version and finished by another."""
+    new = put(Path("runs"), asked(), [0.9, 0.5], seed=7, version="0.3.0").title
+    path = Path("runs") / new / "scores.json"
+    document = json.loads(path.read_text())
+    (last,) = document["provenance"]
+    begun = {**last, "whorl": "0.2.0", "commit": "abc", "threads": 1, "tasks": []}
+    document["provenance"] = [begun, {**last, "tasks": [2]}]
+    path.write_text(json.dumps(document))
+    lines = call("show", new)[0].splitlines()[-3:]
+    assert [line.split(":")[0] for line in lines] == ["task 1", "part of a task", "task 2"]
+    assert lines[1].endswith("whorl 0.2.0 (abc), torch 2.4.0, Python 3.11.2, cpu, 1 thread")
+    assert "2  0.2.0 (abc), 0.3.0 and not recorded" in call("compare", there[0], new)[0]
 
 
 def test_compare_cuts_no_number_where_the_terminal_is_narrow(

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 from whorl.errors import WhorlError
-from whorl.report.text import number
 
 if TYPE_CHECKING:
     from whorl.config import ExperimentConfig
@@ -108,12 +107,23 @@ def print_run(path: Path, config: ExperimentConfig, steps: Sequence[TaskScores],
 
 def print_provenance(scores: RunScores) -> None:
     """Print where and when the run was computed, one line per sitting."""
-    if scores.steps and not scores.provenance:
-        print("computed by a version of whorl that did not record it")
+    from whorl.report.text import count
+
+    if scores.unrecorded:
+        print(f"{_tasks(scores.unrecorded)}: computed by a version of whorl that did not record it")
     for part in scores.provenance:
-        tasks = f"task {', '.join(map(str, part.tasks))}" if part.tasks else "no task"
-        made = f"whorl {part.version}, torch {part.torch}, Python {part.python}, {part.device}, {part.threads} threads"
-        print(f"computed {tasks} from {part.started} to {part.finished}: {made}")
+        made = f"whorl {part.version}, torch {part.torch}, Python {part.python}, {part.device}"
+        print(f"{_tasks(part.tasks)}: {part.started} to {part.finished}, {made}, {count(part.threads, 'thread')}")
+
+
+def _tasks(numbers: Sequence[int]) -> str:
+    words = "task " if len(numbers) == 1 else "tasks "
+    return words + ", ".join(map(str, numbers)) if numbers else "part of a task"
+
+
+def number(value: float | None) -> str:
+    """A score with three decimals, or a dash for None."""
+    return "–" if value is None else f"{value:.3f}"
 
 
 def _head(run: Run, scores: RunScores) -> dict[str, object]:

@@ -16,6 +16,7 @@ from whorl.data.inputs import Inputs
 from whorl.engine import State
 from whorl.errors import WhorlError
 from whorl.runs.files import START_OVER, nest, read_tensors, unnest, write_tensors
+from whorl.scores import Provenance
 from whorl.training import Halt
 from whorl.types import Labelling
 
@@ -29,6 +30,8 @@ class Spent:
     seconds: float = 0.0
     training_seconds: float = 0.0
     images: int = 0
+    sittings: tuple[Provenance, ...] = ()
+    """Where its epochs were computed."""
 
 
 class Position(BaseModel):
@@ -48,6 +51,7 @@ class Position(BaseModel):
     seconds: float
     training_seconds: float
     images: int
+    sittings: tuple[Provenance, ...] = ()
 
 
 def state_header(state: State) -> dict[str, object]:
@@ -127,7 +131,7 @@ def load_epoch(path: Path) -> tuple[Position, Halt | None, Spent]:
     tensors, about = read_tensors(path)
     with belonging(path):
         where = Position.model_validate(about)
-        spent = Spent(where.seconds, where.training_seconds, where.images)
+        spent = Spent(where.seconds, where.training_seconds, where.images, where.sittings)
         if where.format < FORMAT:
             return where, None, Spent()
         if where.phase >= where.starts:
