@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from whorl.cli.flags import RunFlags
 from whorl.errors import WhorlError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def list_runs(
 
     rows, left_out = stored(out)
     for line in left_out:
-        print(f"left out: {line}", file=sys.stderr)
+        RunFlags.notify(f"left out: {line}")
     if as_json:
         print(json.dumps([_head(run, scores) for run, scores in rows]))
         return
