@@ -29,9 +29,9 @@ def without_times(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "steps": steps}
 
 
-def test_json_is_one_document_of_the_promised_form(tmp_path: Path) -> None:
-    done = whorl(*SMALL, "--json", cwd=tmp_path)
-    document = json.loads(done.stdout)
+def test_json_is_one_document_of_the_promised_form(call: Call) -> None:
+    out, err = call(*SMALL, "--json")
+    document = json.loads(out)
     assert list(document) == ["run", "config", "steps", "avg", "last"]
     keys = [
         "task",
@@ -55,18 +55,18 @@ def test_json_is_one_document_of_the_promised_form(tmp_path: Path) -> None:
     assert document["avg"] == pytest.approx((document["steps"][1]["acc"] + document["steps"][2]["acc"]) / 2)
     assert document["last"] == document["steps"][2]["acc"] == document["steps"][2]["acc_fc"]
     assert document["config"]["method"] == {"name": "ours", "temperature": 2.0}
-    assert "task 3/3  train  epoch 2/2  loss" in done.stderr
-    again = whorl(*SMALL, "--json", cwd=tmp_path)
-    assert json.loads(again.stdout) == document
-    assert "epoch" not in again.stderr
+    assert "task 3/3  train  epoch 2/2  loss" in err
+    out, err = call(*SMALL, "--json")
+    assert json.loads(out) == document
+    assert "epoch" not in err
 
 
-def test_given_labels_and_no_memory_are_null(tmp_path: Path) -> None:
-    done = whorl(*SMALL, "--json", "--quiet", "--labels", "given", "--method", "finetune", cwd=tmp_path)
-    steps = json.loads(done.stdout)["steps"]
+def test_given_labels_and_no_memory_are_null(call: Call) -> None:
+    out, err = call(*SMALL, "--json", "--quiet", "--labels", "given", "--method", "finetune")
+    steps = json.loads(out)["steps"]
     assert [step["label_acc"] for step in steps] == [None] * 3
     assert [step["acc_nme"] for step in steps] == [None] * 3
-    assert done.stderr == ""
+    assert err == ""
 
 
 def test_killed_at_any_moment_and_run_again(start: Start, tmp_path: Path) -> None:
@@ -121,34 +121,33 @@ def test_interrupt_says_how_to_go_on(start: Start, tmp_path: Path) -> None:
     assert "Traceback" not in process.stderr
 
 
-def test_two_processes_on_one_run(start: Start, tmp_path: Path) -> None:
+def test_two_processes_on_one_run(start: Start, call: Call, tmp_path: Path) -> None:
     process = start(*SMALL, cwd=tmp_path, halt="update 1")
     process.until_halted()
-    second = whorl(*SMALL, cwd=tmp_path, code=2)
-    assert f"another process (process {process.pid}) is working on" in second.stderr
+    _, err = call(*SMALL, code=2)
+    assert f"another process (process {process.pid}) is working on" in err
 
 
-def test_list_and_show(tmp_path: Path) -> None:
-    document = json.loads(whorl(*SMALL, "--json", cwd=tmp_path).stdout)
+def test_list_and_show(call: Call, tmp_path: Path) -> None:
+    document = json.loads(call(*SMALL, "--json")[0])
     (tmp_path / "runs" / "foreign").mkdir()
-    listed = whorl("list", cwd=tmp_path)
+    listed, left_out = call("list")
     name = Path(document["run"]).name
-    assert f"{name}  ours    pseudo      3  {document['avg']:.3f}  {document['last']:.3f}  finished" in listed.stdout
-    assert "left out: runs/foreign is not a run" in listed.stderr
-    shown = whorl("show", (document["config"]["seed"] and "") or name[-10:], cwd=tmp_path)
-    assert f"Last {document['last']:.3f}" in shown.stdout
-    full = json.loads(whorl("show", document["run"], "--json", cwd=tmp_path).stdout)
+    assert f"{name}  ours    pseudo      3  {document['avg']:.3f}  {document['last']:.3f}  finished" in listed
+    assert "left out: runs/foreign is not a run" in left_out
+    assert f"Last {document['last']:.3f}" in call("show", name[-10:])[0]
+    full = json.loads(call("show", document["run"], "--json")[0])
     assert full["steps"][2]["acc"] == document["last"]
     assert {"forgetting", "avg_with_first", "last_plain"} <= set(full)
 
 
-def test_a_config_file_flags_and_set(tmp_path: Path) -> None:
+def test_a_config_file_flags_and_set(call: Call, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('labels = "given"\n[optim]\nlr = 0.03\n[train]\nbatch = 8\n')
     words = "--tasks 1 --config c.toml --labels pseudo --set train.batch=10 --json"
-    done = whorl(*SMALL, *words.split(), cwd=tmp_path)
-    config = json.loads(done.stdout)["config"]
+    document = json.loads(call(*SMALL, *words.split())[0])
+    config = document["config"]
     assert (config["optim"]["lr"], config["labels"], config["train"]["batch"]) == (0.03, "pseudo", 10)
-    assert json.loads(done.stdout)["avg"] is None
+    assert document["avg"] is None
 
 
 BAD = [
@@ -205,11 +204,12 @@ def test_bad_input_is_one_line_and_exit_code_two(words: list[str], message: str,
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unwritable_place(tmp_path: Path) -> None:
+def test_an_unwritable_place(call: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = whorl(*SMALL, "--out", "file/runs", cwd=tmp_path, code=2)
-    assert done.stderr.startswith("whorl: cannot write to file/runs/")
-    assert len(done.stderr.splitlines()) == 1
+    _, err = call(*SMALL, "--out", "file/runs", code=2)
+    assert err.startswith("whorl: cannot write to file/runs/")
+    assert err.endswith("choose another --out\n")
+    assert len(err.splitlines()) == 1
 
 
 def test_version_and_help_are_quick_to_load(tmp_path: Path) -> None:
