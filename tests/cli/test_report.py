@@ -118,6 +118,19 @@ def test_compare_cuts_no_number_where_the_terminal_is_narrow(
     assert lasts == [["0.400", "0.100", "0.500"], *[["0.500"] * 3] * 2, ["0.500"]]
 
 
+def test_show_and_list_cut_no_number_where_the_terminal_is_narrow(
+    there: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["whorl.cli.runs"], "console", lambda: Console(width=20))
+    out, _ = call("show", there[0])
+    assert [line.split() for line in out.splitlines()[3:6]] == [
+        ["1", "10", "0.900", "0.900", "1.5", "–"],
+        ["2", "20", "0.600", "0.500", "1.5", "–"],
+        ["3", "30", "0.400", "0.300", "1.5", "–"],
+    ]
+    assert there[0] in call("list")[0]
+
+
 def test_compare_as_json_and_svg(there: list[str], call: Call) -> None:
     out, _ = call("compare", there[0], there[1], "--score", "nmi", "--plot", "curves.svg", "--json")
     document = json.loads(out)

@@ -50,7 +50,7 @@ def print_left_out(made: Report) -> None:
 
 
 def print_report(made: Report, out: Path) -> None:
-    """Print what a report contains; folders and files that could not be read go to stderr."""
+    """Print the number of filled cells per setting; messages about unreadable files go to stderr."""
     from whorl.report.text import count
 
     print_left_out(made)
@@ -61,5 +61,5 @@ def print_report(made: Report, out: Path) -> None:
     if made.store.unfinished:
         print(f"{count(len(made.store.unfinished), 'run')} unfinished")
     if made.filled.other:
-        print(f"{count(len(made.filled.other), 'run')} that fill no cell")
+        print(f"{count(len(made.filled.other), 'run')} outside the cells of the paper")
     print(f"The report is in {out / 'report.html'}")

@@ -39,7 +39,7 @@ def list_runs(
         state, summary = "finished" if scores.finished else "unfinished", scores.summary
         about = run.path.name, run.config.method.name, run.config.labels
         shown.add_row(*about, str(len(scores.steps)), number(summary.avg), number(summary.last), state)
-    console().print(shown)
+    print_whole(shown)
 
 
 def show(
@@ -91,7 +91,7 @@ def print_run(path: Path, config: ExperimentConfig, steps: Sequence[TaskScores],
         rate = "–" if step.images_per_second is None else f"{step.images_per_second:.0f}"
         numbers = [number(step.score(key)) for key in keys] + [number(step.method.get(key)) for key in own]
         shown.add_row(str(step.task), str(step.classes), *numbers, f"{step.seconds:.1f}", rate)
-    console().print(shown)
+    print_whole(shown)
     if not steps:
         return
     if config.labels == "given":
@@ -139,6 +139,14 @@ def table(*columns: str, left: Sequence[str] = ("run", "method", "labels", "stat
     for name in columns:
         made.add_column(name, justify="left" if name in left else "right", no_wrap=True)
     return made
+
+
+def print_whole(made: Table) -> None:
+    """Print a table on stdout. In a narrow terminal its lines are wrapped, but no number is cut."""
+    screen = console()
+    needed = screen.measure(made, options=screen.options.update(max_width=10**6)).maximum
+    screen.width = max(needed, screen.width)
+    screen.print(made)
 
 
 def console() -> Console:

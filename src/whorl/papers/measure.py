@@ -16,7 +16,7 @@ WHY = {
     ONE_TASK: "Avg begins with task 2, and the runs have task 1 only",
     NOT_STORED: "the version of whorl that made the runs did not store this score",
 }
-"""What the words in place of a number mean."""
+"""Explanations of the words that replace a number."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class Plot(Part):
 
     @property
     def caption(self) -> str:
-        """What is drawn, the number of seeds, what was not run, and curves of different versions of whorl."""
+        """The axes, the number of seeds, missing columns, and points that mix versions of whorl."""
         x, y = self.labels
         seeds = {len(point.value.seeds) for trace in self.traces.values() for point in trace.points}
         over = f"{min(seeds)} to {max(seeds)} seeds" if len(seeds) > 1 else count(max(seeds, default=0), "seed")

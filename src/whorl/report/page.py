@@ -1,4 +1,4 @@
-"""The HTML page of a paper's report, and what its templates share with the page of the demo."""
+"""The HTML page of a paper's report, and the environment of all templates."""
 
 from __future__ import annotations
 

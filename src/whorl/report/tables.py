@@ -139,7 +139,7 @@ class FilledTable(Part):
 
     @property
     def legend(self) -> list[str]:
-        """What the marks and words of the table mean."""
+        """Explains the marks and words of the table."""
         return [*_setting_words(self), *_mark_words(self)]
 
     @property
