@@ -1,4 +1,4 @@
-"""Runs that take a second or two: their config, and the tensors that they store."""
+"""Runs that take a second or two: their config, the tensors that they store, and a way to stop one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from whorl.config import ExperimentConfig, Tree, merge, override
 from whorl.recipes import resolve
+from whorl.reporter import EpochRecord, Silent
 from whorl.runs.files import read_tensors
 
 SMALL: Tree = {
@@ -25,6 +26,14 @@ def small_config(**changes: Any) -> ExperimentConfig:
     """A config with these changes; a key such as ``memory.quota`` is written ``memory__quota``."""
     memory = {} if changes.get("method__name") == "lwf" else {"memory": {"quota": 4}}
     return resolve(merge(SMALL, memory, override(*((key.replace("__", "."), value) for key, value in changes.items()))))
+
+
+class StopsInTask2(Silent):
+    """Ends the run after an epoch of task 2 was saved."""
+
+    def epoch(self, record: EpochRecord) -> None:
+        if record.task == 2:
+            raise InterruptedError
 
 
 def stored(path: Path) -> dict[str, Tensor]:

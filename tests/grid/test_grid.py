@@ -25,7 +25,6 @@ from whorl.grid import messages
 from whorl.grid.messages import Outcome, Setup, parse_event
 from whorl.grid.pool import Pool, Worker
 from whorl.grid.queue import Job, Plan, Queue, State, execute, plan
-from whorl.reporter import EpochRecord, Silent
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
 
@@ -77,14 +76,6 @@ def test_messages_keep_their_values(images: tuple[Any, Dataset], tmp_path: Path)
             parse_event(bad)
 
 
-class StopsInTask2(Silent):
-    """Ends the run after an epoch of task 2 was saved."""
-
-    def epoch(self, record: EpochRecord) -> None:
-        if record.task == 2:
-            raise InterruptedError
-
-
 def test_a_plan_counts_what_is_there_and_what_is_shared(images: tuple[Any, Dataset], tmp_path: Path) -> None:
     jobs = [
         job(images),  # finished
@@ -97,7 +88,7 @@ def test_a_plan_counts_what_is_there_and_what_is_shared(images: tuple[Any, Datas
     ]
     run(jobs[0].config, images[1], tmp_path)
     with pytest.raises(InterruptedError):
-        run(jobs[2].config, images[1], tmp_path, reporter=StopsInTask2())
+        run(jobs[2].config, images[1], tmp_path, reporter=smallruns.StopsInTask2())
     found = plan(jobs, tmp_path)
     assert len(found.jobs) == 6
     assert [one.title for one in found.finished] == [jobs[0].title]

@@ -20,7 +20,7 @@ _QUOTED = re.compile(r"(?:\b(set|raise|lower) )?`([a-z0-9_]+(?:\.[a-z0-9_]+)*)(?
 
 @dataclass(frozen=True)
 class Key:
-    """The config keys that a flag sets. Messages about the first of them name the flag."""
+    """The config key that a flag sets and that messages replace by the flag; ``also`` lists further keys it sets."""
 
     name: str
     also: tuple[str, ...] = ()
