@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -47,6 +49,30 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     yield call
     for process in started:
         process.end()
+
+
+class Call(Protocol):
+    def __call__(self, *words: str, code: int = 0) -> tuple[str, str]: ...
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs a command in this process and an empty folder; returns what it prints on stdout and on stderr."""
+    from whorl.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # the command replaces it
+
+    def run(*words: str, code: int = 0) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["whorl", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        printed = capsys.readouterr()
+        assert (end.value.code or 0) == code, printed.err
+        assert "Traceback" not in printed.err
+        return printed.out, printed.err
+
+    return run
 
 
 @pytest.fixture

@@ -121,8 +121,8 @@ class _Sitting:
         before: RunScores,
     ) -> None:
         self.store, self.learner, self.stream = store, learner, stream
-        self.evaluator, self.reporter, self.before = evaluator, reporter, before
-        self.steps = list(before.steps)
+        self.evaluator, self.reporter = evaluator, reporter
+        self.steps, self.done_before, self.earlier = list(before.steps), len(before.steps), before.provenance
         self.learned: list[IntArray] = store.labels(len(self.steps))
         self.started = now()
 
@@ -140,6 +140,9 @@ class _Sitting:
         behind = sum(step.images for step in self.steps)
         ahead = sum(list(_passes(self.store.config, self.stream, learner.inputs))[done:])
         self.reporter.begin(len(self.stream), behind + ahead, behind + spent.images)
+        recorded = {sitting.started for sitting in self.earlier}
+        interrupted = tuple(sitting for sitting in spent.sittings if sitting.started not in recorded)
+        self.earlier += interrupted
         for number, delivery in enumerate(self.stream[done:], done + 1):
             self.reporter.task(number, delivery.new or 0)
             started = time.perf_counter() - spent.seconds
@@ -149,6 +152,7 @@ class _Sitting:
                     time.perf_counter() - started,
                     spent.training_seconds + position.record.seconds,
                     spent.images + position.record.images,
+                    (*interrupted, provenance(learner.runtime, self.started, ())),
                 )
                 self.store.save_epoch(number, position, spent)
                 self.reporter.epoch(position.record)
@@ -180,11 +184,11 @@ class _Sitting:
             }
         )
         self.steps.append(step)
-        tasks = tuple(range(len(self.before.steps) + 1, len(self.steps) + 1))
+        tasks = tuple(range(self.done_before + 1, len(self.steps) + 1))
         stored = RunScores(
             finished=len(self.steps) == len(self.stream),
             steps=tuple(self.steps),
-            provenance=(*self.before.provenance, provenance(learner.runtime, self.started, tasks)),
+            provenance=(*self.earlier, provenance(learner.runtime, self.started, tasks)),
         )
         self.store.save_task(learner.state(), learner.labels, stored)
         self.reporter.scored(step)

@@ -1,4 +1,4 @@
-"""The scores of a run as one typed record, and the one table of what its columns are called."""
+"""The scores of a run as one typed record, and the table of their names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class ScoreName:
-    """How a score is called: in narrow tables, and in full."""
+    """The names of a score: short for narrow tables, and in full."""
 
     short: str
     full: str
@@ -70,7 +70,7 @@ class TaskScores(_Record):
     label_ari: float | None = None
     label_sizes: tuple[int, ...] | None = None
     method: dict[str, float] = {}
-    """What the method reports of the step, such as the gamma of WA."""
+    """Values that the method reports, such as the gamma of WA."""
     taken_from: str | None = None
     """The run whose task 1 was reused instead of trained."""
     images: int = 0
@@ -98,7 +98,7 @@ class Provenance(_Record):
     """UTC, ISO 8601."""
     finished: str
     tasks: tuple[int, ...]
-    """The tasks that were finished in this sitting."""
+    """The tasks that were finished in this sitting; empty if it was interrupted in the middle of its only task."""
 
     @property
     def version(self) -> str:
@@ -107,7 +107,7 @@ class Provenance(_Record):
 
 
 class Summary(_Record):
-    """One number each for a whole run."""
+    """The numbers that summarise a run."""
 
     avg: float | None = None
     last: float | None = None
@@ -135,7 +135,7 @@ class Summary(_Record):
 
 
 class RunScores(_Record):
-    """What ``scores.json`` holds: the scores of every finished task, and where they were computed."""
+    """The content of ``scores.json``: the scores of every finished task, and where they were computed."""
 
     format: int = FORMAT
     finished: bool = False
@@ -144,13 +144,20 @@ class RunScores(_Record):
 
     @property
     def summary(self) -> Summary:
-        """One number each for the whole run."""
+        """The numbers that summarise the run."""
         return Summary.of(self.steps)
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """The versions of whorl that computed the run, each once."""
-        return tuple(dict.fromkeys(part.version for part in self.provenance)) or ("not recorded",)
+        """The versions of whorl that computed the run, each once; ``not recorded`` if a task has no provenance."""
+        found = tuple(dict.fromkeys(part.version for part in self.provenance))
+        return ("not recorded", *found) if self.unrecorded else found
+
+    @property
+    def unrecorded(self) -> tuple[int, ...]:
+        """The tasks without provenance: older versions of whorl did not record it."""
+        recorded = {task for part in self.provenance for task in part.tasks}
+        return tuple(step.task for step in self.steps if step.task not in recorded)
 
 
 _ALWAYS = {"label_acc", "acc_nme", "acc_trainmap", "images_per_second"}
@@ -158,7 +165,7 @@ _ALWAYS = {"label_acc", "acc_nme", "acc_trainmap", "images_per_second"}
 
 
 def plain(scores: TaskScores) -> dict[str, Any]:
-    """The scores of a task as JSON holds them; optional scores that do not exist are left out."""
+    """The scores of a task as they are stored in JSON; optional scores that are None are left out."""
     dumped = scores.model_dump(mode="json")
     return {key: value for key, value in dumped.items() if value is not None or key in _ALWAYS}
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import checks
-from conftest import Start
+import smallruns
+from conftest import Call, Start
 from terminal import whorl
 
 SMALL = [
@@ -29,9 +29,9 @@ def without_times(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "steps": steps}
 
 
-def test_json_is_one_document_of_the_promised_form(tmp_path: Path) -> None:
-    done = whorl(*SMALL, "--json", cwd=tmp_path)
-    document = json.loads(done.stdout)
+def test_json_is_one_document_of_the_promised_form(call: Call) -> None:
+    out, err = call(*SMALL, "--json")
+    document = json.loads(out)
     assert list(document) == ["run", "config", "steps", "avg", "last"]
     keys = [
         "task",
@@ -55,18 +55,18 @@ def test_json_is_one_document_of_the_promised_form(tmp_path: Path) -> None:
     assert document["avg"] == pytest.approx((document["steps"][1]["acc"] + document["steps"][2]["acc"]) / 2)
     assert document["last"] == document["steps"][2]["acc"] == document["steps"][2]["acc_fc"]
     assert document["config"]["method"] == {"name": "ours", "temperature": 2.0}
-    assert "task 3/3  train  epoch 2/2  loss" in done.stderr
-    again = whorl(*SMALL, "--json", cwd=tmp_path)
-    assert json.loads(again.stdout) == document
-    assert "epoch" not in again.stderr
+    assert "task 3/3  train  epoch 2/2  loss" in err
+    out, err = call(*SMALL, "--json")
+    assert json.loads(out) == document
+    assert "epoch" not in err
 
 
-def test_given_labels_and_no_memory_are_null(tmp_path: Path) -> None:
-    done = whorl(*SMALL, "--json", "--quiet", "--labels", "given", "--method", "finetune", cwd=tmp_path)
-    steps = json.loads(done.stdout)["steps"]
+def test_given_labels_and_no_memory_are_null(call: Call) -> None:
+    out, err = call(*SMALL, "--json", "--quiet", "--labels", "given", "--method", "finetune")
+    steps = json.loads(out)["steps"]
     assert [step["label_acc"] for step in steps] == [None] * 3
     assert [step["acc_nme"] for step in steps] == [None] * 3
-    assert done.stderr == ""
+    assert err == ""
 
 
 def test_killed_at_any_moment_and_run_again(start: Start, tmp_path: Path) -> None:
@@ -80,7 +80,10 @@ def test_killed_at_any_moment_and_run_again(start: Start, tmp_path: Path) -> Non
         assert process.send(signal.SIGKILL) == -signal.SIGKILL
     again = json.loads(whorl(*long, "--out", "killed", cwd=tmp_path).stdout)
     assert without_times({**again, "run": ""}) == without_times({**whole, "run": ""})
-    assert checks.same(checks.stored(tmp_path / whole["run"]), checks.stored(tmp_path / again["run"]))
+    assert smallruns.same(smallruns.stored(tmp_path / whole["run"]), smallruns.stored(tmp_path / again["run"]))
+    sittings = json.loads((tmp_path / again["run"] / "scores.json").read_text())["provenance"]
+    assert [task for sitting in sittings for task in sitting["tasks"]] == [1, 2, 3]
+    assert len(sittings) >= 4  # those that saved an epoch: three that were killed, and the last one
     log = (tmp_path / again["run"] / "log.jsonl").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in log] == list(range(1, 31)) * 3
 
@@ -118,34 +121,33 @@ def test_interrupt_says_how_to_go_on(start: Start, tmp_path: Path) -> None:
     assert "Traceback" not in process.stderr
 
 
-def test_two_processes_on_one_run(start: Start, tmp_path: Path) -> None:
+def test_two_processes_on_one_run(start: Start, call: Call, tmp_path: Path) -> None:
     process = start(*SMALL, cwd=tmp_path, halt="update 1")
     process.until_halted()
-    second = whorl(*SMALL, cwd=tmp_path, code=2)
-    assert f"another process (process {process.pid}) is working on" in second.stderr
+    _, err = call(*SMALL, code=2)
+    assert f"another process (process {process.pid}) is working on" in err
 
 
-def test_list_and_show(tmp_path: Path) -> None:
-    document = json.loads(whorl(*SMALL, "--json", cwd=tmp_path).stdout)
+def test_list_and_show(call: Call, tmp_path: Path) -> None:
+    document = json.loads(call(*SMALL, "--json")[0])
     (tmp_path / "runs" / "foreign").mkdir()
-    listed = whorl("list", cwd=tmp_path)
+    listed, left_out = call("list")
     name = Path(document["run"]).name
-    assert f"{name}  ours    pseudo      3  {document['avg']:.3f}  {document['last']:.3f}  finished" in listed.stdout
-    assert "left out: runs/foreign is not a run" in listed.stderr
-    shown = whorl("show", (document["config"]["seed"] and "") or name[-10:], cwd=tmp_path)
-    assert f"Last {document['last']:.3f}" in shown.stdout
-    full = json.loads(whorl("show", document["run"], "--json", cwd=tmp_path).stdout)
+    assert f"{name}  ours    pseudo      3  {document['avg']:.3f}  {document['last']:.3f}  finished" in listed
+    assert "left out: runs/foreign is not a run" in left_out
+    assert f"Last {document['last']:.3f}" in call("show", name[-10:])[0]
+    full = json.loads(call("show", document["run"], "--json")[0])
     assert full["steps"][2]["acc"] == document["last"]
     assert {"forgetting", "avg_with_first", "last_plain"} <= set(full)
 
 
-def test_a_config_file_flags_and_set(tmp_path: Path) -> None:
+def test_a_config_file_flags_and_set(call: Call, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('labels = "given"\n[optim]\nlr = 0.03\n[train]\nbatch = 8\n')
     words = "--tasks 1 --config c.toml --labels pseudo --set train.batch=10 --json"
-    done = whorl(*SMALL, *words.split(), cwd=tmp_path)
-    config = json.loads(done.stdout)["config"]
+    document = json.loads(call(*SMALL, *words.split())[0])
+    config = document["config"]
     assert (config["optim"]["lr"], config["labels"], config["train"]["batch"]) == (0.03, "pseudo", 10)
-    assert json.loads(done.stdout)["avg"] is None
+    assert document["avg"] is None
 
 
 BAD = [
@@ -165,11 +167,20 @@ BAD = [
     (["run", "--set", "method=ours"], "method is a section of the config; set one of its keys"),
     (["run", "--set", "optim.momentum=0"], "config optim: nesterov needs a momentum above 0"),
     (["run", "--set", "train.batch=1"], "config train.batch: input should be greater than or equal to 2"),
+    (
+        ["run", "--method", "wa", "--set", "net.final_relu=false"],
+        "pass --set net.final_relu=true, or --set method.clip",
+    ),
+    (["run", "--classifier", "nme", "--quota", "0"], "set --quota"),
+    (["run", "--labels", "given", "--refresh", "2"], "--features and --refresh are about pseudo labels"),
+    (["run", "--refresh", "2", "--features", "pca"], "cannot be combined with --features pca"),
+    (["run", "--data", "vectors", "--step", "2"], "set --data-dir to its path"),
+    (["run", "--workers", "-1", "--data", "synthetic"], "--workers must be at least 0"),
     (["run", "--subset", "S2"], "--subset is for imagenet100, not digits"),
     (["run", "--config", "missing.toml"], "cannot read the config file missing.toml"),
     (["run", "--step", "3"], "--step 3 does not divide the 10 classes; steps that do: 1, 2, 5, 10"),
     (["run", "--first", "4", "--step", "4"], "does not divide the 6 classes after the first task of 4"),
-    (["run", "--tasks", "9"], "--tasks 9 asked for, but these classes make 3"),
+    (["run", "--tasks", "9"], "--tasks 9 is more than the 3 tasks that these classes make"),
     (["run", "--order", "C"], "unknown class order"),
     (["run", "--per-class", "1", "--step", "5", "--data", "digits", "--classes", "9"], "does not divide"),
     (["run", "--memory", "total", "--quota", "5"], "has no room for 10 classes; raise --quota"),
@@ -184,19 +195,21 @@ BAD = [
 
 
 @pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) for words, _ in BAD])
-def test_bad_input_is_one_line_and_exit_code_two(words: list[str], message: str, tmp_path: Path) -> None:
-    done = whorl(*words, cwd=tmp_path, code=2)
-    assert done.stdout == ""
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+def test_bad_input_is_one_line_and_exit_code_two(words: list[str], message: str, call: Call, tmp_path: Path) -> None:
+    out, err = call(*words, code=2)
+    assert out == ""
+    assert message in err
+    assert err.startswith("whorl: ")
+    assert len(err.splitlines()) == 1
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unwritable_place(tmp_path: Path) -> None:
+def test_an_unwritable_place(call: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = whorl(*SMALL, "--out", "file/runs", cwd=tmp_path, code=2)
-    assert done.stderr.startswith("whorl: cannot write to file/runs/")
-    assert len(done.stderr.splitlines()) == 1
+    _, err = call(*SMALL, "--out", "file/runs", code=2)
+    assert err.startswith("whorl: cannot write to file/runs/")
+    assert err.endswith("choose another --out\n")
+    assert len(err.splitlines()) == 1
 
 
 def test_version_and_help_are_quick_to_load(tmp_path: Path) -> None:

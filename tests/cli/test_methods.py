@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 from test_cli import SMALL
 
-from terminal import ENV, python_path, whorl
-from whorl.cli import main
+from conftest import Call
+from terminal import whorl
 from whorl.methods import METHODS
 
 REPLAY = '''
@@ -44,81 +44,76 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = {"replay": "Replay", "broken": "Missing", "loss": "cross_entropy", "wrong": "Replay", "abstract": "Method"}
     lines = [f"{name} = stranger:{thing}\n" for name, thing in points.items()]
     (about / "entry_points.txt").write_text("".join(["[whorl.methods]\n", *lines]))
-    monkeypatch.setitem(ENV, "PYTHONPATH", python_path(site))
+    monkeypatch.syspath_prepend(str(site))
 
 
-def test_every_method_is_listed(tmp_path: Path) -> None:
-    lines = whorl("methods", cwd=tmp_path).stdout.splitlines()
+def test_every_method_is_listed(call: Call) -> None:
+    lines = call("methods")[0].splitlines()
     assert [line.split()[0] for line in lines] == sorted(METHODS)
     assert "lucir     LUCIR: cross-entropy on scaled cosines" in "\n".join(lines)
 
 
-def test_options_come_with_their_defaults(tmp_path: Path) -> None:
-    lines = whorl("methods", "wa", cwd=tmp_path).stdout.splitlines()
-    assert "  --set method.norm=2   The norm of a row: 2 as in most code, 1 as in the authors'." in lines
-    assert "  --set method.clip=true   Clip the head's weights to zero or above after each update." in lines
-    document = json.loads(whorl("methods", "icarl", "--json", cwd=tmp_path).stdout)
+def test_options_come_with_their_defaults(call: Call) -> None:
+    lines = call("methods", "wa")[0].splitlines()
+    assert (
+        "  --set method.norm=2   The norm of a row: 2 as in most implementations, 1 as in the authors' code." in lines
+    )
+    assert "  --set method.clip=true   Clip negative weights of the head to zero after each update." in lines
+    document = json.loads(call("methods", "icarl", "--json")[0])
     assert (document["classifier"], document["exemplars"]) == ("nme", True)
     assert {o["name"]: o["default"] for o in document["options"]} == {"loss": "bce", "width": 100, "temperature": 2.0}
 
 
 @pytest.mark.usefixtures("package")
-def test_a_stranger_s_method_shows_up_and_runs(tmp_path: Path) -> None:
-    listed = {line.split()[0]: line for line in whorl("methods", cwd=tmp_path).stdout.splitlines()}
+def test_a_stranger_s_method_shows_up_and_runs(call: Call) -> None:
+    listed = {line.split()[0]: line for line in call("methods")[0].splitlines()}
     assert listed["replay"].endswith("Cross-entropy on the new images and the exemplars.")
     assert "cannot be loaded" in listed["broken"]
     assert "is not a subclass of whorl.methods.base.Method" in listed["loss"]
     for name in ("wrong", "abstract"):
-        assert f"the plug-in for method {name!r} must have that name and a plan of its own" in listed[name]
-        refused = whorl(*SMALL, "--method", name, cwd=tmp_path, code=2).stderr
+        assert f"the plug-in for method {name!r} must have that name and define `plan`" in listed[name]
+        _, refused = call(*SMALL, "--method", name, code=2)
         assert refused.startswith(f"whorl: the plug-in for method {name!r}")
-    assert "--set method.weight=1.0   Of the loss." in whorl("methods", "replay", cwd=tmp_path).stdout
-    done = whorl(*SMALL, "--method", "replay", "--set", "method.weight=0.5", "--json", cwd=tmp_path)
-    document = json.loads(done.stdout)
+    assert "--set method.weight=1.0   Of the loss." in call("methods", "replay")[0]
+    out, _ = call(*SMALL, "--method", "replay", "--set", "method.weight=0.5", "--json")
+    document = json.loads(out)
     assert document["config"]["method"] == {"name": "replay", "weight": 0.5}
     assert [step["task"] for step in document["steps"]] == [1, 2, 3]
-    wrong = whorl(*SMALL, "--method", "replai", cwd=tmp_path, code=2)
-    assert wrong.stderr == "whorl: unknown method 'replai'; did you mean 'replay'?\n"
+    _, wrong = call(*SMALL, "--method", "replai", code=2)
+    assert wrong == "whorl: unknown method 'replai'; did you mean 'replay'?\n"
 
 
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--method", "icarl", "--quota", "0"], "icarl rehearses exemplars and cannot do without; set --quota to 1"),
-        (["--method", "ours", "--quota", "0"], "ours rehearses exemplars and cannot do without; set --quota to 1"),
-        (["--method", "lucir", "--set", "method.negatives=3"], "lower it with --set method.negatives=2"),
+        (["--method", "icarl", "--quota", "0"], "icarl needs exemplars; set --quota to 1 or more"),
+        (["--method", "ours", "--quota", "0"], "ours needs exemplars; set --quota to 1 or more"),
+        (["--method", "lucir", "--set", "method.negatives=3"], "pass --set method.negatives=2"),
         (["--method", "lucir", "--set", "net.head=linear"], "lucir works with net.head cosine, not linear"),
         (["--method", "bic", "--quota", "9"], "bic holds out one in 10 exemplars of a class, and --quota 9 is too few"),
         (["--method", "bic", "--memory", "total", "--quota", "59"], "raise it to 60 or hold out more"),
-        (["--method", "bic", "--reading", "recluster"], "choose --reading aligned or reuse"),
-        (["--method", "bic", "--per-class", "9"], "no class of task 1 has the 10 it takes to hold out one"),
-        (["--method", "ilio"], "ilio sees each new image once, so --epochs does not apply"),
+        (["--method", "bic", "--reading", "recluster"], "set --reading to aligned or reuse"),
+        (["--method", "bic", "--per-class", "9"], "use more images (--per-class) or lower --set method.every=…"),
+        (["--method", "ilio"], "ilio uses each new image once, so --epochs does not apply"),
         (["--set", "method=ours"], "method is a section of the config; set one of its keys"),
-        (["--method", "ilio", "--epochs", "1"], "ilio sees each new image once, so --epochs does not apply"),
-        (["--method", "wa", "--set", "net.final_relu=false"], "leave net.final_relu=true, or set method.clip=false"),
+        (["--method", "ilio", "--epochs", "1"], "ilio uses each new image once, so --epochs does not apply"),
+        (["--method", "wa", "--set", "net.final_relu=false"], "pass --set net.final_relu=true, or --set"),
         (["--method", "wa", "--set", "method.norm=3"], "unknown method.norm value '3'; known: 1, 2"),
         (["--method", "ours", "--set", "net.head=means"], "ours works with net.head linear or linear-nobias or cosine"),
         (["--method", "lwf", "--set", "method.variant=eq4"], "unknown method.variant value 'eq4'; did you mean 'eq3'?"),
     ],
 )  # fmt: skip
-def test_what_does_not_suit_a_method_is_one_line(
-    words: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["whorl", *SMALL, *words])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    stderr = capsys.readouterr().err
-    assert ended.value.code == 2
+def test_what_does_not_suit_a_method_is_one_line(words: list[str], line: str, call: Call, tmp_path: Path) -> None:
+    _, stderr = call(*SMALL, *words, code=2)
     assert line in stderr
     assert stderr.count("\n") == 1
     assert not list(tmp_path.glob("runs/*/scores.json"))
 
 
-def test_a_rate_that_diverges_is_named(tmp_path: Path) -> None:
+def test_a_rate_that_diverges_is_named(call: Call) -> None:
     """ILIO's online phase has a rate of its own."""
     words = [*SMALL[: SMALL.index("--epochs")], "--method", "ilio", "--set", "train.first_epochs=1"]
-    assert "--set method.lr=2.5e+29" in whorl(*words, "--set", "method.lr=1e30", cwd=tmp_path, code=2).stderr
+    assert "--set method.lr=2.5e+29" in call(*words, "--set", "method.lr=1e30", code=2)[1]
 
 
 def test_clusters_too_small_to_hold_out_are_warned_of(tmp_path: Path) -> None:
@@ -133,13 +128,13 @@ def test_clusters_too_small_to_hold_out_are_warned_of(tmp_path: Path) -> None:
                 Image.fromarray(pixels).save(folder / split / name / f"{number}.png")
     words = ["run", "--data", "folder", "--data-dir", str(folder), "--resize", "8", "--net", "tiny", "--step", "2"]
     done = whorl(*words, "--method", "bic", "--labels", "given", "--epochs", "1", "--json", cwd=tmp_path)
-    assert "whorl: bic: no images of old and new classes were held out for task 2\n" in done.stderr
+    assert "whorl: bic: no images of old and new classes were held out for delivery 2\n" in done.stderr
     assert [step["method"] for step in json.loads(done.stdout)["steps"]] == [{}, {}]
 
 
-def test_what_a_method_reports_is_in_the_table_and_in_json(tmp_path: Path) -> None:
-    steps = json.loads(whorl(*SMALL, "--method", "wa", "--json", cwd=tmp_path).stdout)["steps"]
+def test_what_a_method_reports_is_in_the_table_and_in_json(call: Call) -> None:
+    steps = json.loads(call(*SMALL, "--method", "wa", "--json")[0])["steps"]
     assert [list(step["method"]) for step in steps] == [[], ["gamma"], ["gamma"]]
-    header, *rows = whorl(*SMALL, "--method", "wa", cwd=tmp_path).stdout.splitlines()[2:6]
+    header, *rows = call(*SMALL, "--method", "wa")[0].splitlines()[2:6]
     place = header.split().index("gamma")
     assert [row.split()[place] for row in rows] == ["–", *(f"{step['method']['gamma']:.3f}" for step in steps[1:])]

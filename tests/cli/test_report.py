@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 
+from conftest import Call
 from madeup import SMALL, asked, put
-from whorl import cli
-
-Whorl = Callable[..., tuple[str, str]]
-"""A command's words → what it prints on stdout and stderr."""
 
 
 @pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def there(tmp_path: Path) -> list[str]:
     """Three runs in ``runs`` of the current folder, and an odd folder."""
-    monkeypatch.chdir(tmp_path)
     runs = tmp_path / "runs"
     names = [
         put(runs, asked(), [0.9, 0.6, 0.4], nmi=[0.9, 0.5, 0.3]).title,
@@ -32,21 +27,8 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-@pytest.fixture
-def whorl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Whorl:
-    def call(words: Iterable[str], code: int = 0) -> tuple[str, str]:
-        monkeypatch.setattr(sys, "argv", ["whorl", *words])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert (end.value.code or 0) == code
-        printed = capsys.readouterr()
-        return printed.out, printed.err
-
-    return call
-
-
-def test_report_says_what_it_found_and_where_it_is(there: list[str], whorl: Whorl) -> None:
-    out, err = whorl(["report"])
+def test_report_says_what_it_found_and_where_it_is(there: list[str], call: Call) -> None:
+    out, err = call("report")
     assert out.splitlines() == [
         "6 of 237 cells filled from 2 finished runs",
         "  5 as in the paper",  # table 2, figure 3 at q 20, figure 6, and acc and nmi of figure 7; ari is not stored
@@ -59,8 +41,8 @@ def test_report_says_what_it_found_and_where_it_is(there: list[str], whorl: Whor
     assert "cifar100-wa-pseudo" in Path("report/report.html").read_text("utf-8")
 
 
-def test_report_as_json(there: list[str], whorl: Whorl) -> None:
-    out, _ = whorl(["report", "--runs", "runs", "--out", "there", "--paper", "he2021", "--json"])
+def test_report_as_json(there: list[str], call: Call) -> None:
+    out, _ = call("report", "--runs", "runs", "--out", "there", "--paper", "he2021", "--json")
     document = json.loads(out)
     found = {(c["row"], c["step"], c["metric"]): c for c in document["tables"] if c["mean"] is not None}
     assert found["Ours", 10, "avg"]["mean"] == 0.5
@@ -74,8 +56,8 @@ def test_report_as_json(there: list[str], whorl: Whorl) -> None:
     assert Path("there/report.html").is_file()
 
 
-def test_compare_prints_differences_scores_and_draws(there: list[str], whorl: Whorl) -> None:
-    out, err = whorl(["compare", there[0], there[1][-10:]])
+def test_compare_prints_differences_scores_and_draws(there: list[str], call: Call) -> None:
+    out, err = call("compare", there[0], there[1][-10:])
     words = [line.split() for line in out.splitlines()]
     assert words[:2] == [["1", there[0]], ["2", there[1]]]
     assert ["pseudo.features", "current", "pca"] in words
@@ -89,29 +71,45 @@ def test_compare_prints_differences_scores_and_draws(there: list[str], whorl: Wh
     assert err == ""
 
 
-def test_compare_and_show_print_the_versions(there: list[str], whorl: Whorl) -> None:
+def test_compare_and_show_print_the_versions(there: list[str], call: Call) -> None:
     new = put(Path("runs"), asked(), [0.9, 0.5], seed=7, version="0.2.0").title
-    out, _ = whorl(["compare", there[0], new])
+    out, _ = call("compare", there[0], new)
     lines = out.splitlines()
     assert lines[2:5] == ["computed by different versions of whorl:", "1  not recorded", "2  0.2.0"]
-    assert "versions" not in whorl(["compare", there[0], there[1]])[0]
-    out, _ = whorl(["show", new])
+    assert "versions" not in call("compare", there[0], there[1])[0]
+    out, _ = call("show", new)
     assert out.splitlines()[-1] == (
-        "computed task 1, 2 from 2026-01-02T03:04:05Z to 2026-01-02T03:14:05Z: "
+        "tasks 1, 2: 2026-01-02T03:04:05Z to 2026-01-02T03:14:05Z, "
         "whorl 0.2.0, torch 2.4.0, Python 3.11.2, cpu, 2 threads"
     )
-    assert whorl(["show", there[0]])[0].splitlines()[-1] == "computed by a version of whorl that did not record it"
-    document = json.loads(whorl(["show", new, "--json"])[0])
+    old = "tasks 1, 2, 3: computed by a version of whorl that did not record it"
+    assert call("show", there[0])[0].splitlines()[-1] == old
+    document = json.loads(call("show", new, "--json")[0])
     assert [(part["whorl"], part["tasks"]) for part in document["provenance"]] == [("0.2.0", [1, 2])]
     assert (document["avg"], document["finished"]) == (0.5, True)
 
 
+def test_a_run_of_two_versions_says_so(there: list[str], call: Call) -> None:
+    """Task 1 is older than provenance, task 2 was begun by one version and finished by another."""
+    new = put(Path("runs"), asked(), [0.9, 0.5], seed=7, version="0.3.0").title
+    path = Path("runs") / new / "scores.json"
+    document = json.loads(path.read_text())
+    (last,) = document["provenance"]
+    begun = {**last, "whorl": "0.2.0", "commit": "abc", "threads": 1, "tasks": []}
+    document["provenance"] = [begun, {**last, "tasks": [2]}]
+    path.write_text(json.dumps(document))
+    lines = call("show", new)[0].splitlines()[-3:]
+    assert [line.split(":")[0] for line in lines] == ["task 1", "part of a task", "task 2"]
+    assert lines[1].endswith("whorl 0.2.0 (abc), torch 2.4.0, Python 3.11.2, cpu, 1 thread")
+    assert "2  0.2.0 (abc), 0.3.0 and not recorded" in call("compare", there[0], new)[0]
+
+
 def test_compare_cuts_no_number_where_the_terminal_is_narrow(
-    there: list[str], whorl: Whorl, monkeypatch: pytest.MonkeyPatch
+    there: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     more = [put(Path("runs"), asked(), [0.9, 0.5], seed).title for seed in range(1, 9)]
     monkeypatch.setattr(sys.modules["whorl.cli.compare"], "console", lambda: Console(width=40))
-    out, _ = whorl(["compare", *there[:2], *more])
+    out, _ = call("compare", *there[:2], *more)
     words = [line.split() for line in out.splitlines()]
     assert "…" not in out
     heads = [line[1:] for line in words if line[:1] == ["task"]]
@@ -120,8 +118,21 @@ def test_compare_cuts_no_number_where_the_terminal_is_narrow(
     assert lasts == [["0.400", "0.100", "0.500"], *[["0.500"] * 3] * 2, ["0.500"]]
 
 
-def test_compare_as_json_and_svg(there: list[str], whorl: Whorl) -> None:
-    out, _ = whorl(["compare", there[0], there[1], "--score", "nmi", "--plot", "curves.svg", "--json"])
+def test_show_and_list_cut_no_number_where_the_terminal_is_narrow(
+    there: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["whorl.cli.runs"], "console", lambda: Console(width=20))
+    out, _ = call("show", there[0])
+    assert [line.split() for line in out.splitlines()[3:6]] == [
+        ["1", "10", "0.900", "0.900", "1.5", "–"],
+        ["2", "20", "0.600", "0.500", "1.5", "–"],
+        ["3", "30", "0.400", "0.300", "1.5", "–"],
+    ]
+    assert there[0] in call("list")[0]
+
+
+def test_compare_as_json_and_svg(there: list[str], call: Call) -> None:
+    out, _ = call("compare", there[0], there[1], "--score", "nmi", "--plot", "curves.svg", "--json")
     document = json.loads(out)
     assert document["after"] == {"1": [0.9, None], "2": [0.5, None], "3": [0.3, None]}
     assert (document["avg"], document["last"]) == ([0.4, None], [0.3, None])
@@ -146,9 +157,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("words", "said"), BAD, ids=[" ".join(words) for words, _ in BAD])
-def test_a_mistake_is_one_line_and_exit_2(words: list[str], said: str, there: list[str], whorl: Whorl) -> None:
+def test_a_mistake_is_one_line_and_exit_2(words: list[str], said: str, there: list[str], call: Call) -> None:
     Path("runs/odd/file").write_text("")
-    out, err = whorl([{"ONE": there[0], "TWO": there[1]}.get(word, word) for word in words], code=2)
+    out, err = call(*({"ONE": there[0], "TWO": there[1]}.get(word, word) for word in words), code=2)
     assert out == ""
     assert said in err
     assert len(err.splitlines()) == 1

@@ -15,7 +15,7 @@ import pytest
 from browser import LOOKS, opened
 from madeup import HE, SMALL, asked, put
 from whorl.errors import WhorlError
-from whorl.report.paper import Report, write
+from whorl.report.paper import Report, gather, write
 
 
 def store(runs: Path) -> None:
@@ -37,11 +37,17 @@ def store(runs: Path) -> None:
     (runs / "a & <b>").mkdir()
 
 
+def reported(runs: Path, out: Path) -> Report:
+    report = gather(HE, runs)
+    write(report, out)
+    return report
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Path, str]:
     root = tmp_path_factory.mktemp("report")
     store(root / "runs")
-    report = write(HE, root / "runs", root / "out")
+    report = reported(root / "runs", root / "out")
     return report, root / "out", (root / "out" / "report.html").read_text("utf-8")
 
 
@@ -81,13 +87,13 @@ def test_figures_of_letters_that_are_gone_go_and_other_files_stay(tmp_path: Path
     for name in ("figure-2-c.png", "figure-2.svg", "figure-of-mine.png", "figure-2-c.pdf"):
         (out / name).write_text("old")
     (tmp_path / "runs").mkdir()
-    write(HE, tmp_path / "runs", out)
+    reported(tmp_path / "runs", out)
     assert {path.name for path in out.glob("figure*")} == {"figure-of-mine.png", "figure-2-c.pdf"}
 
 
 def test_nothing_run_is_a_report_full_of_not_run(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    report = write(HE, tmp_path / "runs", tmp_path / "out")
+    report = reported(tmp_path / "runs", tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert (report.count, report.settings) == (0, [])
     assert page.count(">not run<small>print ") == 12 * 12 + 7 * 12 - 2 + 6 * 6
@@ -162,7 +168,7 @@ def test_damaged_steps_do_not_stop_it(tmp_path: Path) -> None:
         config = put(runs, asked(), [0.9], seed)
         steps = [{"task": 1, "classes": 10, "acc": 0.9}, step]
         (runs / config.title / "scores.json").write_text(json.dumps({"format": 1, "finished": True, "steps": steps}))
-    report = write(HE, runs, tmp_path / "out")
+    report = reported(runs, tmp_path / "out")
     value = next(found for found in report.tables if found.table.number == 2).entries["Ours", "cifar-10", "avg"].value
     assert (value.mean, value.seeds) == (0.5, (2,))
     assert len(report.store.left_out) == 2
@@ -177,7 +183,7 @@ def test_numbers_of_different_versions_are_marked(tmp_path: Path) -> None:
         put(runs, asked(pseudo={"features": "pca"}), [0.9, 0.4], seed, version="0.2.0")
     put(runs, asked("wa", labels="given"), [0.9, 0.6], acc_plain=[0.9, 0.6])  # format 1: not recorded
     put(runs, asked("wa", labels="pseudo"), [0.9, 0.4], version="0.2.0")
-    report = write(HE, runs, tmp_path / "out")
+    report = reported(runs, tmp_path / "out")
     both = "‡: the runs of this number were computed by different versions of whorl: 0.1.0 and 0.2.0."
     first, second = report.tables[:2]
     marked = {e.row.name for e in (*first.entries.values(), *second.entries.values()) if len(e.versions) > 1}
@@ -199,7 +205,7 @@ def test_numbers_of_different_versions_are_marked(tmp_path: Path) -> None:
 def test_a_damaged_manifest_is_a_line_and_its_runs_are_placed_by_their_configs(tmp_path: Path) -> None:
     put(tmp_path / "runs", asked(), [0.9, 0.5])
     (tmp_path / "runs" / "reproduce-he2021.json").write_text("{")
-    report = write(HE, tmp_path / "runs", tmp_path / "out")
+    report = reported(tmp_path / "runs", tmp_path / "out")
     assert report.count > 0
     (line,) = report.store.left_out
     assert "reproduce-he2021.json cannot be read" in line
@@ -211,9 +217,9 @@ def test_an_unwritable_place_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc")):  # the last is there, and takes no file
         with pytest.raises(WhorlError, match=r"cannot write to .*; choose another `out`"):
-            write(HE, tmp_path / "runs", out)
+            reported(tmp_path / "runs", out)
     with pytest.raises(WhorlError, match="there is no folder"):
-        write(HE, tmp_path / "nowhere", tmp_path / "out")
+        reported(tmp_path / "nowhere", tmp_path / "out")
 
 
 @pytest.mark.browser

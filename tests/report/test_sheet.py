@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from whorl.data.source import ArraySource
-from whorl.report.sheet import FRAME, clusters, compose, evenly, png, resized
+from whorl.report.sheet import FRAME, clusters, evenly, png, resized, strip
 
 
 def _images(count: int, side: int = 2) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
@@ -54,21 +54,21 @@ def test_small_images_become_larger_pixels_and_large_ones_are_averaged() -> None
     assert resized(large, 2).tolist() == small.tolist()
 
 
-def test_compose_puts_each_image_in_its_cell_with_a_frame_where_asked() -> None:
-    sheet = compose(_images(3), np.array([False, True, False]), columns=2, gap=1)
-    assert sheet.shape == (8, 8, 4)
+def test_a_strip_has_each_image_in_its_place_with_a_frame_where_asked() -> None:
+    sheet = strip(_images(3), np.array([False, True, False]), gap=1)
+    assert sheet.shape == (4, 12, 4)
     assert (sheet[1:3, 1:3] == (1, 1, 1, 255)).all()
     assert (sheet[1:3, 5:7] == (2, 2, 2, 255)).all()
-    assert (sheet[5:7, 1:3] == (3, 3, 3, 255)).all()
+    assert (sheet[1:3, 9:11] == (3, 3, 3, 255)).all()
     frame = np.ones((4, 4), bool)
     frame[1:3, 1:3] = False
-    assert (sheet[:4, 4:][frame] == (*FRAME, 255)).all()
-    assert (sheet[:4, :4][frame] == 0).all()
-    assert (sheet[4:, 4:] == 0).all()  # the place that is left over is transparent
+    assert (sheet[:, 4:8][frame] == (*FRAME, 255)).all()
+    assert (sheet[:, :4][frame] == 0).all()
+    assert (sheet[:, 8:][frame] == 0).all()
 
 
 def test_png_gives_the_pixels_back() -> None:
-    sheet = compose(_images(3), np.array([False, True, False]), columns=3, gap=1)
+    sheet = strip(_images(3), np.array([False, True, False]), gap=1)
     with Image.open(io.BytesIO(png(sheet))) as image:
         assert image.format == "PNG"
         assert np.array_equal(np.asarray(image), sheet)

@@ -118,9 +118,9 @@ def test_orders_measured_and_printed(tmp_path: Path) -> None:
     # Printed in this column: Scratch 0.095 < PCA 0.143 < FFE 0.399 < Ours 0.482.
     for features, avg in {"scratch": 0.3, "pca": 0.2, "first": 0.4, "current": 0.4}.items():
         put(tmp_path, asked(pseudo={"features": features}), [0.9, avg])
-    orders = [order for order in table(tmp_path, 2).orders if order.metric == "avg"]
+    orders = [order for order in table(tmp_path, 2).orders if order.column.endswith("Avg")]
     assert len(orders) == 1
-    assert orders[0].column == "cifar-10"
+    assert orders[0].column == "CIFAR-100 step 10, Avg"
     assert orders[0].measured == "PCA < Scratch < FFE = Ours"
     assert orders[0].printed == "Scratch < PCA < FFE < Ours"
     assert (orders[0].agreeing, orders[0].pairs) == (4, 6)  # not Scratch-PCA, and FFE-Ours is a tie
@@ -130,13 +130,13 @@ def test_a_tie_in_print_orders_nothing_and_differences_are_ordered_among_themsel
     # At step 5, EEIL and WA with labels both print 0.643, ICARL 0.606.
     for method, plain in {"icarl": 0.5, "eeil": 0.6, "wa": 0.7}.items():
         put(tmp_path, asked(method, "cifar-5", labels="given"), [0.9, plain], acc_plain=[0.9, plain])
-    found = [order for order in table(tmp_path, 1).orders if order.metric == "avg"]
+    found = [order for order in table(tmp_path, 1).orders if order.column.endswith("Avg")]
     assert [(order.printed, order.agreeing, order.pairs) for order in found] == [
         ("ICARL (w/) < EEIL (w/) = WA (w/)", 2, 2)
     ]
     put(tmp_path, asked("wa", "cifar-5", labels="pseudo"), [0.9, 0.6])
     put(tmp_path, asked("icarl", "cifar-5", labels="pseudo"), [0.9, 0.45])
-    found = [order for order in table(tmp_path, 1).orders if order.metric == "avg"]
+    found = [order for order in table(tmp_path, 1).orders if order.column.endswith("Avg")]
     assert found[1].measured == "WA+Ours (w/o, Δ) < ICARL+Ours (w/o, Δ)"
     assert (found[1].agreeing, found[1].pairs) == (0, 1)  # print: ICARL -0.084 < WA -0.034
     assert chain({"a": 1.0}) == "a"

@@ -71,7 +71,7 @@ def main() -> None:
         print(f"whorl: {error.format_message().rstrip('.')}; see whorl --help", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
-        print("whorl: stopped; the same command goes on from here", file=sys.stderr)
+        print("whorl: stopped; repeat the command to resume", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # The reader of the output (head, less) has ended; Python must not print an error about it when it exits.

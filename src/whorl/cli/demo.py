@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from whorl.cli.flags import RunFlags
+from whorl.cli.runs import number
 
 if TYPE_CHECKING:
     from whorl.report.demo import Demo
@@ -58,8 +59,6 @@ def command(asked: dict[str, Any], out: Path) -> str:
 
 def _print(result: Demo) -> None:
     """Print both runs as one small table."""
-    from whorl.report.text import number
-
     rows: list[tuple[str, ...]] = [("step", "classes", "acc with labels", "acc without labels", "pseudo labels right")]
     for given, pseudo in result.steps:
         accs = number(given.acc), number(pseudo.acc), number(pseudo.label_acc)

@@ -15,13 +15,12 @@ from typer import Option as Opt
 
 from whorl.errors import WhorlError
 
-_QUOTED = re.compile(r"`([a-z0-9_]+(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
-_SECTION = re.compile(r"(?:data|stream|method|net|train|optim|cluster|pseudo|memory)\.\w+")
+_QUOTED = re.compile(r"(?:\b(set|raise|lower) )?`([a-z0-9_]+(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
 
 
 @dataclass(frozen=True)
 class Key:
-    """The config keys that a flag sets. Messages about the first of them name the flag."""
+    """The config key that a flag sets and that messages replace by the flag; ``also`` lists further keys it sets."""
 
     name: str
     also: tuple[str, ...] = ()
@@ -34,33 +33,46 @@ class Flags:
     @classmethod
     def keys(cls) -> dict[str, Key]:
         """The config keys by field."""
-        hints = get_type_hints(cls, include_extras=True)
-        found = {name: [each for each in hint.__metadata__ if isinstance(each, Key)] for name, hint in hints.items()}
-        return {name: keys[0] for name, keys in found.items() if keys}
+        return {name: each for name, hint in _hints(cls) for each in hint.__metadata__ if isinstance(each, Key)}
 
     @classmethod
     def flag_of(cls) -> dict[str, str]:
         """The flag for each config key or parameter that a library message can name."""
-        keys = cls.keys()
-        return {
-            keys[field.name].name if field.name in keys else field.name: "--" + field.name.strip("_").replace("_", "-")
-            for field in fields(cls)
-        }
+        keys, found = cls.keys(), dict[str, str]()
+        for name, hint in _hints(cls):
+            for option in hint.__metadata__:
+                if isinstance(option, typer.models.OptionInfo):
+                    # typer keeps a flag that is given explicitly as the default value
+                    flag = option.default if isinstance(option.default, str) else "--" + name.replace("_", "-")
+                    found[keys[name].name if name in keys else name] = flag
+        return found
 
     @classmethod
     def translate(cls, message: str) -> str:
-        """Replace config keys in backquotes by flags: `` `memory.quota=30` `` becomes ``--quota 30``."""
-        flags = cls.flag_of()
+        """Replace config keys in backquotes by flags: `` `memory.quota=30` `` becomes ``--quota 30``.
+
+        A config key without a flag becomes ``--set key=value`` where the message advises to change it, and loses its
+        backquotes elsewhere. A flag that only ``whorl run`` has is named as such.
+        """
+        from whorl.config import ExperimentConfig
+
+        flags, of_run = cls.flag_of(), RunFlags.flag_of()
 
         def flag(found: re.Match[str]) -> str:
-            key, value = found.group(1), found.group(2)
+            verb, key, value = found.groups()
             if key in flags:
-                return flags[key] if value is None else f"{flags[key]} {value}"
-            if _SECTION.fullmatch(key) or value is not None:
-                return f"--set {key}={value or '…'}"
-            return found.group(0)
+                words = flags[key] if value is None else f"{flags[key]} {value}"
+            elif key.partition(".")[0] in ExperimentConfig.model_fields:
+                words = f"--set {key}={value or '…'}" if verb or value else key
+            elif key in of_run:
+                words = f"{of_run[key]} of `whorl run`"
+            else:
+                return found.group(0)
+            if verb == "set" and words.startswith(("--set ", "--strict", "--fresh")):
+                verb = "pass"
+            return f"{verb} {words}" if verb else words
 
-        return _QUOTED.sub(flag, message).replace("set --set", "pass --set")
+        return _QUOTED.sub(flag, message)
 
     @classmethod
     def notify(cls, line: str) -> None:
@@ -78,7 +90,7 @@ F = TypeVar("F", bound=Flags)
 
 def command(flags: type[F]) -> Callable[[Callable[[F], None]], Callable[..., None]]:
     """Turn a function of ``flags`` into a command that has one option per field."""
-    hints = get_type_hints(flags, include_extras=True)
+    hints = dict(_hints(flags))
     parameters = [
         inspect.Parameter(
             field.name,
@@ -101,6 +113,11 @@ def command(flags: type[F]) -> Callable[[Callable[[F], None]], Callable[..., Non
         return wrapper
 
     return decorate
+
+
+def _hints(flags: type[Flags]) -> list[tuple[str, Any]]:
+    """The fields with their annotations."""
+    return list(get_type_hints(flags, include_extras=True).items())
 
 
 def _required(hint: Any) -> bool:

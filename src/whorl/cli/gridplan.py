@@ -17,7 +17,7 @@ MEASURE_SECONDS = 1.5
 
 
 def print_plan(paper: Paper, instead: str | None, prepared: Prepared, planned: Plan, recipe: str) -> None:
-    """Print what will be run."""
+    """Print the data, the cells and the runs of a plan."""
     images = ", ".join(f"{name} ({size}×{size})" for name, size in prepared.sizes.items()) or "none"
     print(f"{paper.authors} {paper.year}: {paper.title}")
     place = f", in place of {' and '.join(paper.data)}" if instead else ""

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whorl.cli.flags import RunFlags
+
 if TYPE_CHECKING:
+    from whorl.papers import Paper
     from whorl.report.paper import Report
 
 
@@ -21,14 +24,23 @@ def report(
 ) -> None:
     """Show measured numbers beside those that the paper prints, as a page, tables and figures."""
     from whorl import papers
-    from whorl.report.paper import write
 
-    made = write(papers.load(paper), runs, out)
+    made = write_report(papers.load(paper), runs, out)
     if as_json:
         print_left_out(made)
         print(json.dumps(made.records(), allow_nan=False))
     else:
         print_report(made, out)
+
+
+def write_report(paper: Paper, runs: Path, out: Path) -> Report:
+    """Write the report of a folder of runs. Messages about files that cannot be read name flags."""
+    from whorl.report.paper import gather, write
+
+    made = gather(paper, runs)
+    made.store.left_out[:] = map(RunFlags.translate, made.store.left_out)
+    write(made, out)
+    return made
 
 
 def print_left_out(made: Report) -> None:
@@ -38,7 +50,7 @@ def print_left_out(made: Report) -> None:
 
 
 def print_report(made: Report, out: Path) -> None:
-    """Print what a report contains; folders and files that could not be read go to stderr."""
+    """Print the number of filled cells per setting; messages about unreadable files go to stderr."""
     from whorl.report.text import count
 
     print_left_out(made)
@@ -49,5 +61,5 @@ def print_report(made: Report, out: Path) -> None:
     if made.store.unfinished:
         print(f"{count(len(made.store.unfinished), 'run')} unfinished")
     if made.filled.other:
-        print(f"{count(len(made.filled.other), 'run')} that fill no cell")
+        print(f"{count(len(made.filled.other), 'run')} outside the cells of the paper")
     print(f"The report is in {out / 'report.html'}")

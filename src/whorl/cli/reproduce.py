@@ -35,6 +35,7 @@ def reproduce(flags: ReproduceFlags) -> None:
     """
     from whorl import papers
     from whorl.cli.gridplan import print_plan, print_time
+    from whorl.cli.report import print_report, write_report
     from whorl.grid.messages import Setup
     from whorl.grid.queue import plan
     from whorl.papers import manifest
@@ -68,7 +69,7 @@ def reproduce(flags: ReproduceFlags) -> None:
     manifest.add(flags.out, paper.name, manifest.entries(paper, instead, recipe, budget, prepared))
     setup = Setup(out=str(flags.out), threads=threads, runtime=runtime, data_dirs=directories)
     failed = bool(planned.open) and _execute(planned, setup, jobs, flags.quiet)
-    _report(paper, flags.out, flags.report)
+    print_report(write_report(paper, flags.out, flags.report), flags.report)
     if failed:
         raise typer.Exit(1)
 
@@ -153,10 +154,3 @@ def _execute(planned: Plan, setup: Setup, jobs: int, quiet: bool) -> bool:
     if state.failed:
         print(f"whorl: {len(state.failed)} runs failed; the same command tries them again", file=sys.stderr)
     return bool(state.failed)
-
-
-def _report(paper: Paper, runs: Path, out: Path) -> None:
-    from whorl.cli.report import print_report
-    from whorl.report.paper import write
-
-    print_report(write(paper, runs, out), out)

@@ -82,7 +82,7 @@ def prepare(
 
 
 def document(result: Result) -> dict[str, Any]:
-    """What ``--json`` prints."""
+    """The document of ``--json``."""
     from whorl.scores import plain
 
     return {

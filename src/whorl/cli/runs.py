@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from whorl.cli.flags import RunFlags
 from whorl.errors import WhorlError
-from whorl.report.text import number
 
 if TYPE_CHECKING:
     from whorl.config import ExperimentConfig
@@ -30,7 +30,7 @@ def list_runs(
 
     rows, left_out = stored(out)
     for line in left_out:
-        print(f"left out: {line}", file=sys.stderr)
+        RunFlags.notify(f"left out: {line}")
     if as_json:
         print(json.dumps([_head(run, scores) for run, scores in rows]))
         return
@@ -39,7 +39,7 @@ def list_runs(
         state, summary = "finished" if scores.finished else "unfinished", scores.summary
         about = run.path.name, run.config.method.name, run.config.labels
         shown.add_row(*about, str(len(scores.steps)), number(summary.avg), number(summary.last), state)
-    console().print(shown)
+    print_whole(shown)
 
 
 def show(
@@ -91,7 +91,7 @@ def print_run(path: Path, config: ExperimentConfig, steps: Sequence[TaskScores],
         rate = "–" if step.images_per_second is None else f"{step.images_per_second:.0f}"
         numbers = [number(step.score(key)) for key in keys] + [number(step.method.get(key)) for key in own]
         shown.add_row(str(step.task), str(step.classes), *numbers, f"{step.seconds:.1f}", rate)
-    console().print(shown)
+    print_whole(shown)
     if not steps:
         return
     if config.labels == "given":
@@ -108,12 +108,23 @@ def print_run(path: Path, config: ExperimentConfig, steps: Sequence[TaskScores],
 
 def print_provenance(scores: RunScores) -> None:
     """Print where and when the run was computed, one line per sitting."""
-    if scores.steps and not scores.provenance:
-        print("computed by a version of whorl that did not record it")
+    from whorl.report.text import count
+
+    if scores.unrecorded:
+        print(f"{_tasks(scores.unrecorded)}: computed by a version of whorl that did not record it")
     for part in scores.provenance:
-        tasks = f"task {', '.join(map(str, part.tasks))}" if part.tasks else "no task"
-        made = f"whorl {part.version}, torch {part.torch}, Python {part.python}, {part.device}, {part.threads} threads"
-        print(f"computed {tasks} from {part.started} to {part.finished}: {made}")
+        made = f"whorl {part.version}, torch {part.torch}, Python {part.python}, {part.device}"
+        print(f"{_tasks(part.tasks)}: {part.started} to {part.finished}, {made}, {count(part.threads, 'thread')}")
+
+
+def _tasks(numbers: Sequence[int]) -> str:
+    words = "task " if len(numbers) == 1 else "tasks "
+    return words + ", ".join(map(str, numbers)) if numbers else "part of a task"
+
+
+def number(value: float | None) -> str:
+    """A score with three decimals, or a dash for None."""
+    return "–" if value is None else f"{value:.3f}"
 
 
 def _head(run: Run, scores: RunScores) -> dict[str, object]:
@@ -128,6 +139,14 @@ def table(*columns: str, left: Sequence[str] = ("run", "method", "labels", "stat
     for name in columns:
         made.add_column(name, justify="left" if name in left else "right", no_wrap=True)
     return made
+
+
+def print_whole(made: Table) -> None:
+    """Print a table on stdout. In a narrow terminal its lines are wrapped, but no number is cut."""
+    screen = console()
+    needed = screen.measure(made, options=screen.options.update(max_width=10**6)).maximum
+    screen.width = max(needed, screen.width)
+    screen.print(made)
 
 
 def console() -> Console:

@@ -1,4 +1,4 @@
-"""The messages between a pool and its workers: one JSON document per line, told apart by ``kind``."""
+"""The messages between a pool and its workers: one JSON document per line, distinguished by ``kind``."""
 
 from __future__ import annotations
 

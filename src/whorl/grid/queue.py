@@ -1,4 +1,4 @@
-"""A grid of runs: the jobs, what is stored already, which jobs share task 1, and which job is next."""
+"""A grid of runs: its jobs, the runs that are stored already, the sharing of task 1, and the order of work."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """The jobs of a grid and what the folder of runs already holds of them."""
+    """The jobs of a grid, and how much of them the folder of runs already holds."""
 
     jobs: tuple[Job, ...]
     done: dict[str, int]
@@ -107,7 +107,7 @@ class Plan:
 
 
 def plan(jobs: Iterable[Job], out: Path) -> Plan:
-    """The jobs, each once, and what is stored under ``out``."""
+    """The jobs without duplicates, and the runs that ``out`` already holds."""
     unique = {job.title: job for job in jobs}
     done, task1_runs = dict[str, int](), dict[str, Path]()
     for run, scores in stored(out)[0] if out.is_dir() else []:

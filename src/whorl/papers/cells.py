@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from textwrap import shorten
 
-from whorl.config import ExperimentConfig, Tree, merge
+from whorl.config import ExperimentConfig, Tree, flat, merge
 from whorl.errors import WhorlError
 from whorl.methods import method_class
 from whorl.papers import Curve, Figure, Metric, Paper, Row, Table
@@ -57,7 +58,8 @@ class Setting:
         data = () if self.stand_in is None else (f"data {self.stand_in}",)
         recipe = () if self.recipe == "paper" else (f"recipe {self.recipe}",)
         short = ((key, shorten(value, 40, placeholder=" …")) for key, value in self.differences)
-        return (*data, *recipe, *(phrases.get(key, f"{key} {{}}").format(value) for key, value in short))
+        found = (phrases.get(key, f"{key} {{}}").format(value) for key, value in short)
+        return (*data, *recipe, *(re.sub(r"^1 (epoch|task|image)s", r"1 \1", phrase) for phrase in found))
 
     def __str__(self) -> str:
         return ", ".join(self.words) or "as in the paper"
@@ -159,12 +161,3 @@ class Place:
         if recipe not in self._expected:
             self._expected[recipe] = flat(config_of(self._paper, self._asked, recipe, {}).tree())
         return self._expected[recipe]
-
-
-def flat(tree: Tree, above: str = "") -> dict[str, str]:
-    """The values of a tree as text, by dotted key."""
-    out: dict[str, str] = {}
-    for key, value in tree.items():
-        name = f"{above}{key}"
-        out |= flat(value, f"{name}.") if isinstance(value, dict) else {name: str(value)}
-    return out

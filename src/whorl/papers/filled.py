@@ -17,7 +17,7 @@ from whorl.papers.manifest import Manifest
 from whorl.papers.stored import Done, Store
 
 Key = str
-"""Identifies what a cell needs; cells with the same key share their runs."""
+"""The hash of the config of a cell; cells with the same key share their runs."""
 PAPER = Setting(None, "paper")
 
 
@@ -126,7 +126,7 @@ def _index(tree: Tree) -> tuple[str, ...]:
 
 
 class _Keys:
-    """Computes the key of what a cell needs, once for each."""
+    """Computes the keys of cells, each once."""
 
     def __init__(self, paper: Paper) -> None:
         self.paper, self._known = paper, dict[str, Key]()

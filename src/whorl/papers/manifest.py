@@ -11,10 +11,10 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from whorl.config import Section, Tree
+from whorl.config import Section, Tree, flat
 from whorl.errors import WhorlError
 from whorl.papers import Paper
-from whorl.papers.cells import Place, Setting, flat
+from whorl.papers.cells import Place, Setting
 from whorl.papers.jobs import Prepared
 from whorl.runs.files import write_text
 
@@ -43,7 +43,7 @@ class Entry(Section):
     stand_in: str | None
     recipe: str
     budget: dict[str, str]
-    """What the commands changed in all runs, by config key."""
+    """The config values that the commands changed in all runs."""
     differences: dict[str, str]
     """The part of the budget in which at least one run differs from the recipe."""
     cells: tuple[CellRuns, ...]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from whorl.config import ExperimentConfig
-from whorl.papers.cells import flat
+from whorl.config import ExperimentConfig, flat
 from whorl.runs.run import Run, stored
 from whorl.scores import RunScores
 

@@ -1,1 +1,1 @@
-"""What people look at: figures, contact sheets and pages that need nothing but themselves."""
+"""Reports: tables, figures, contact sheets, and HTML pages without external files."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from whorl.errors import WhorlError, unknown
 from whorl.papers import Metric
+from whorl.papers.measure import summarised
 from whorl.papers.stored import Done, versions
 from whorl.report import plots
-from whorl.report.measure import summarised
 from whorl.runs.files import write_bytes
 from whorl.scores import NAMES
 

@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from whorl.report.figures import Plot
-from whorl.report.tables import METRICS, Entry, FilledTable, Order, column_name
+from whorl.report.tables import METRICS, Entry, FilledTable, Order
 
 FIELDS = (
     "table", "row", "data", "step", "metric", "mark", "setting", "mean", "sd", "seeds", "missing", "printed",
@@ -28,13 +27,13 @@ def markdown(found: FilledTable) -> str:
     """A table for each metric, the legend and the orders."""
     table, blocks = found.table, [f"### {plain(title(found))}"]
     for metric in table.metrics:
-        heads = [METRICS[metric], *(column_name(found.paper, column) for column in table.columns)]
+        heads = [METRICS[metric], *(found.column_name(column) for column in table.columns)]
         lines = ((row.name, found.line(row.name, metric)) for row in table.rows)
         blocks.append(_pipes(heads, [[name, *(_markdown_cell(found, e) for e in line)] for name, line in lines]))
     if found.legend:
         blocks.append("\n".join(f"* {plain(line)}" for line in found.legend))
     if found.orders:
-        blocks.append(_pipes(ORDER_HEADS, [order_cells(found, order) for order in found.orders], "---"))
+        blocks.append(_pipes(ORDER_HEADS, list(map(order_cells, found.orders)), "---"))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -78,23 +77,17 @@ def long_csv(tables: Sequence[FilledTable]) -> str:
     return out.getvalue()
 
 
-def where(found: FilledTable | Plot) -> str:
-    """The setting of a table or figure in words."""
-    return f"setting {found.mark}: {found.setting}" if found.mark else "the paper's own setting"
-
-
 def title(found: FilledTable) -> str:
     """The number, title and setting of a table."""
-    return f"Table {found.table.number}. {found.table.title} ({where(found)})"
+    return f"Table {found.table.number}. {found.table.title} ({found.where})"
 
 
 ORDER_HEADS = "Column", "Measured, lowest first", "Printed", "Pairs as in print"
 
 
-def order_cells(found: FilledTable, order: Order) -> tuple[str, str, str, str]:
+def order_cells(order: Order) -> tuple[str, str, str, str]:
     """The cells of a row about the order of a column."""
-    column = f"{column_name(found.paper, order.column)}, {METRICS[order.metric]}"
-    return column, order.measured, order.printed, f"{order.agreeing} of {order.pairs}"
+    return order.column, order.measured, order.printed, f"{order.agreeing} of {order.pairs}"
 
 
 def escape(text: str) -> str:

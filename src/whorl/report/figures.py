@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from whorl.papers import Curve, Figure, Paper
+from whorl.papers import Curve, Figure
 from whorl.papers.cells import Setting, figure_cells
 from whorl.papers.filled import Filled, Group
+from whorl.papers.measure import Point, measured, points
 from whorl.papers.stored import versions
 from whorl.report import plots
-from whorl.report.measure import Point, measured, points
-from whorl.report.tables import column_name
+from whorl.report.tables import Part
 from whorl.report.text import count, listed
 
 
@@ -39,20 +39,17 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Plot:
+class Plot(Part):
     """A figure in one setting."""
 
-    paper: Paper
     figure: Figure
-    setting: Setting
-    mark: str
     traces: dict[tuple[str, str], Trace]
     """By column and curve."""
 
     @property
     def name(self) -> str:
         """The anchor of the figure on the page, and the name of its files."""
-        return f"figure-{self.figure.number}" + (f"-{self.mark}" if self.mark else "")
+        return self.anchor(f"figure-{self.figure.number}")
 
     def row(self, column: str) -> list[Trace]:
         """The curves of a panel."""
@@ -74,8 +71,8 @@ class Plot:
 
     def title(self, column: str) -> str:
         """The title of a panel."""
-        name = column_name(self.paper, column)
-        return f"{self.setting.stand_in} in place of {name}" if self.setting.stand_in else name
+        instead = f"{self.setting.stand_in} in place of " if self.setting.stand_in else ""
+        return instead + self.column_name(column)
 
     @property
     def labels(self) -> tuple[str, str]:
@@ -88,12 +85,12 @@ class Plot:
 
     @property
     def caption(self) -> str:
-        """What is drawn, the number of seeds, what was not run, and curves of different versions of whorl."""
+        """The axes, the number of seeds, missing columns, and points that mix versions of whorl."""
         x, y = self.labels
         seeds = {len(point.value.seeds) for trace in self.traces.values() for point in trace.points}
         over = f"{min(seeds)} to {max(seeds)} seeds" if len(seeds) > 1 else count(max(seeds, default=0), "seed")
         bands = "; bands are one standard deviation" if max(seeds, default=0) > 1 else ""
-        missing = [column_name(self.paper, column) for column in self.figure.panels if column not in self.columns]
+        missing = [self.column_name(column) for column in self.figure.panels if column not in self.columns]
         rest = f" Not run: {listed(missing)}." if missing else ""
         mixed = {v for t in self.traces.values() for g in t.groups if len(v := tuple(versions(g.runs.values()))) > 1}
         rest += "".join(f" Some points mix runs of different versions of whorl: {listed(v)}." for v in sorted(mixed))
@@ -103,19 +100,14 @@ class Plot:
         """One record per curve, for ``--json``."""
         for trace in self.traces.values():
             column, runs = self.paper.columns[trace.column], [r for g in trace.groups for r in g.runs.values()]
+            values = [point.value for point in trace.points]
             yield {
-                "figure": self.figure.number,
-                "curve": trace.curve.name,
-                "data": column.group,
-                "step": column.step,
-                "setting": str(self.setting),
-                "x": [point.x for point in trace.points],
-                "mean": [point.value.mean for point in trace.points],
-                "sd": [point.value.sd for point in trace.points],
-                "seeds": [len(point.value.seeds) for point in trace.points],
-                "runs": [run.name for run in runs],
+                "figure": self.figure.number, "curve": trace.curve.name, "data": column.group, "step": column.step,
+                "setting": str(self.setting), "x": [point.x for point in trace.points],
+                "mean": [value.mean for value in values], "sd": [value.sd for value in values],
+                "seeds": [len(value.seeds) for value in values], "runs": [run.name for run in runs],
                 "versions": versions(runs),
-            }
+            }  # fmt: skip
 
 
 def plot(filled: Filled, figure: Figure, setting: Setting) -> Plot:
@@ -125,7 +117,7 @@ def plot(filled: Filled, figure: Figure, setting: Setting) -> Plot:
         for column in figure.panels
         for curve in figure.curves
     }
-    return Plot(filled.paper, figure, setting, filled.mark(setting), traces)
+    return Plot(filled.paper, setting, filled.mark(setting), figure, traces)
 
 
 def _trace(filled: Filled, figure: Figure, curve: Curve, column: str, setting: Setting) -> Trace:

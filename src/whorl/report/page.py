@@ -1,4 +1,4 @@
-"""The HTML page of a paper's report, and what its templates share with the page of the demo."""
+"""The HTML page of a paper's report, and the environment of all templates."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from whorl.config import write_toml
-from whorl.papers import Metric
 from whorl.papers.filled import Group
+from whorl.papers.measure import score_key, summarised
 from whorl.papers.stored import Done, versions
 from whorl.report import plots
 from whorl.report.export import ORDER_HEADS, order_cells
 from whorl.report.figures import Plot
-from whorl.report.measure import score_key, summarised
 from whorl.report.paper import Report
-from whorl.report.tables import METRICS, FilledTable, column_name
+from whorl.report.tables import METRICS, FilledTable
 from whorl.report.text import count, listed, number
 from whorl.scores import NAMES
 
@@ -45,7 +44,10 @@ PAGES = Environment(
     lstrip_blocks=True,
 )
 PAGES.filters["number"] = number
-PAGES.globals |= {"edges": edges, "count": count, "names": NAMES, "score_key": score_key}
+PAGES.globals |= {
+    "edges": edges, "count": count, "names": NAMES, "score_key": score_key, "summarised": summarised,
+    "order_heads": ORDER_HEADS, "order_cells": order_cells,
+}  # fmt: skip
 
 
 @dataclass
@@ -68,7 +70,7 @@ class Shown:
         """One line about the runs."""
         config, values = self.runs[0].config, self.runs[0].values
         words = [config.method.name, f"labels {config.labels}", config.data.name, f"step {config.stream.step}"]
-        words += [f"first {config.stream.first}"] if config.stream.first else []
+        words += [f"{config.stream.first} classes in task 1"] if config.stream.first else []
         words += [f"{key} {values[key]}" for key, usual in _USUAL.items() if values[key] != usual]
         return ", ".join([*words, f"setting {mark}"] if mark else words) + f": {count(len(self.runs), 'seed')}"
 
@@ -99,12 +101,9 @@ class Shown:
 
 def render(report: Report) -> str:
     """The page."""
-    page = PAGES.get_template("report.html")
-    functions = {"head_groups": _head_groups, "order_cells": order_cells, "drawn": _drawn, "summary": _summary}
     unfinished = [(run, f"{count(len(run.scores.steps), 'task')} done") for run in report.store.unfinished]
-    return page.render(
-        report=report, behind=_behind(report), unfinished=unfinished, order_heads=ORDER_HEADS, **functions
-    )
+    values = {"behind": _behind(report), "unfinished": unfinished, "head_groups": _head_groups, "drawn": _drawn}
+    return PAGES.get_template("report.html").render(report=report, **values)
 
 
 def _behind(report: Report) -> list[Shown]:
@@ -119,9 +118,9 @@ def _behind(report: Report) -> list[Shown]:
 
     for table in report.tables:
         for entry in table.entries.values():
-            place = f"{column_name(table.paper, entry.column)}, {METRICS[entry.metric]}"
-            words, score = f"Table {table.table.number}, {entry.row.name}, {place}", report.score(entry.column)
-            used = [use(group, score, words, table.anchor(entry)) for group in entry.groups]
+            words = f"Table {table.table.number}, {entry.row.name}, {table.place(entry.column, entry.metric)}"
+            score = report.paper.columns[entry.column].score
+            used = [use(group, score, words, entry.anchor) for group in entry.groups]
             if len(used) == 2:
                 used[0].bases["the runs with labels", used[1].group.name] = None
     for plot in report.plots:
@@ -133,11 +132,11 @@ def _behind(report: Report) -> list[Shown]:
 
 def _head_groups(found: FilledTable) -> Groups:
     """Avg and Last under each column, or the step sizes under each data set."""
-    paper, metrics = found.paper, [METRICS[metric] for metric in found.table.metrics]
+    metrics = [METRICS[metric] for metric in found.table.metrics]
     if len(metrics) > 1:
-        return [(column_name(paper, column), metrics) for column in found.table.columns]
+        return [(found.column_name(column), metrics) for column in found.table.columns]
     groups: dict[str, list[object]] = {}
-    for column in (paper.columns[name] for name in found.table.columns):
+    for column in (found.paper.columns[name] for name in found.table.columns):
         groups.setdefault(f"{column.group}, {metrics[0]}", []).append(f"step {column.step}")
     return list(groups.items())
 
@@ -149,9 +148,3 @@ def _drawn(plot: Plot) -> tuple[Markup, list[Markup]]:
     figures = [plots.panels([panel], *plot.labels, key=False, limits=limits) for panel in panels]
     drawn = [Markup(plots.inline(plots.svg(f), f"{plot.name}-{n}")) for n, f in enumerate(figures)]
     return Markup(plots.inline(plots.svg(plots.key(panels)), f"{plot.name}-key")), drawn
-
-
-def _summary(run: Done, key: str, metric: Metric) -> str:
-    """Avg or Last of a run, or why there is none."""
-    found = summarised(run.curve(key), metric)
-    return found if isinstance(found, str) else number(found)

@@ -35,10 +35,6 @@ class Report:
         """The number of cells of the paper; Avg and Last of a table are one cell."""
         return sum(1 for _ in cells(self.paper))
 
-    def score(self, column: str) -> str:
-        """The score that a column shows."""
-        return self.paper.columns[column].score
-
     def cells_in(self, setting: Setting) -> set[tuple[str, str, str]]:
         """The cells that have a number in a setting, by table or figure, row, and column."""
         tables = {
@@ -108,17 +104,16 @@ def gather(paper: Paper, runs: Path) -> Report:
     return Report(paper, runs, store, filled, tables, drawn)
 
 
-def write(paper: Paper, runs: Path, out: Path) -> Report:
-    """Write the report of the runs in ``runs`` as files in ``out``; the page is ``report.html``."""
+def write(report: Report, out: Path) -> None:
+    """Write a report as files in ``out``; the page is ``report.html``."""
     from whorl.report.page import render
 
-    report = gather(paper, runs)
     try:
         out.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=out).close()  # fails now rather than after some files are written
     except OSError as error:
         raise WhorlError(f"cannot write to {out}: {error.strerror}; choose another `out`") from None
-    for table in paper.tables:
+    for table in report.paper.tables:
         found = [each for each in report.tables if each.table is table]
         name = f"table-{table.number}"
         write_text(out / f"{name}.md", "\n".join(map(export.markdown, found)))
@@ -136,7 +131,6 @@ def write(paper: Paper, runs: Path, out: Path) -> Report:
     for path in out.glob("figure-*.*"):  # of an earlier report, whose settings had other letters
         if re.fullmatch(r"figure-\d+(-[a-z]+)?\.(png|svg)", path.name) and path.name not in written:
             path.unlink()
-    return report
 
 
 def _markdown(report: Report) -> str:
@@ -148,6 +142,6 @@ def _markdown(report: Report) -> str:
     blocks.append("## Figures\n")
     for found in report.plots:
         drawn = f"![{found.figure.title}]({found.name}.svg)\n\n{found.caption}" if found.columns else "not run"
-        title = f"Figure {found.figure.number}. {found.figure.title} ({export.plain(export.where(found))})"
+        title = f"Figure {found.figure.number}. {found.figure.title} ({export.plain(found.where)})"
         blocks.append(f"### {title}\n\n{drawn}\n")
     return "\n".join(blocks)

@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, MultipleLocator
+
 # Okabe and Ito's colours, which can be distinguished with any colour vision; black is left to the axes. Markers and
 # line styles differ too, for prints in grey.
 COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
@@ -63,7 +68,7 @@ def panels(
     width, height = wide * across, high * -(-len(found) // across)
     lines = wrap(note, int(width * 15))
     whole = height + (_key_height(found, width) if key else 0) + 0.16 * len(lines)
-    figure = _figure((width, whole), ground)
+    figure = Figure(figsize=(width, whole), facecolor=ground)
     # Margins in inches instead of a layout solver: plots side by side get the same frame, and it is fast.
     left, right, bottom, top = 0.7, 0.15, 0.5, 0.3
     for number, panel in enumerate(found):
@@ -86,7 +91,7 @@ def panels(
 
 def key(found: Sequence[Panel]) -> Any:
     """The legend of some plots alone, as wide as one of them, for a page that arranges the plots itself."""
-    figure = _figure((3.7, _key_height(found, 3.7)))
+    figure = Figure(figsize=(3.7, _key_height(found, 3.7)), facecolor="none")
     _legend(figure, found, (0.5, 0.5), "center")
     return figure
 
@@ -98,15 +103,7 @@ def scale(lines: Sequence[Line]) -> tuple[float, float]:
     return low - 0.01, max(high, low + 0.1) + 0.01
 
 
-def _figure(size: tuple[float, float], ground: str = "none") -> Any:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=size, facecolor=ground)
-
-
 def _draw(axes: Any, lines: Sequence[Line]) -> None:
-    from matplotlib.ticker import MaxNLocator, MultipleLocator
-
     for number, line in enumerate(lines):
         style = _style(number, 4)
         axes.plot(line.x, line.y, linewidth=2, label=line.label, **style)
@@ -151,8 +148,6 @@ def _key_height(found: Sequence[Panel], width: float) -> float:
 
 
 def _legend(figure: Any, found: Sequence[Panel], place: tuple[float, float], corner: str) -> None:
-    from matplotlib.lines import Line2D
-
     labels = _labels(found)
     lines = [Line2D([], [], linewidth=2, **_style(number, 5)) for number in labels]
     across = _per_row(labels.values(), figure.get_figwidth())
@@ -162,8 +157,6 @@ def _legend(figure: Any, found: Sequence[Panel], place: tuple[float, float], cor
 
 def svg(figure: Any) -> str:
     """The figure as SVG. Letters are outlines, so it looks the same everywhere and is the same text each time."""
-    import matplotlib
-
     out = io.BytesIO()
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "whorl"}):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})

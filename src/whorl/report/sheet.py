@@ -1,4 +1,4 @@
-"""Contact sheets: the images of each cluster, side by side."""
+"""Contact sheets: images of each cluster, side by side."""
 
 from __future__ import annotations
 
@@ -41,19 +41,11 @@ def clusters(
     found = []
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
-        counts = np.bincount(truth[members], minlength=len(names))
-        majority = int(counts.argmax())
+        counts = np.bincount(truth[members])
+        majority, share = int(counts.argmax()), float(counts.max() / len(members))
         shown = members[evenly(len(members), sample)]
-        found.append(
-            Cluster(
-                label=int(label),
-                size=len(members),
-                majority=names[majority],
-                share=float(counts[majority] / len(members)),
-                images=images.read(shown).cpu().numpy(),
-                strangers=truth[shown] != majority,
-            )
-        )
+        pixels, strangers = images.read(shown).cpu().numpy(), truth[shown] != majority
+        found.append(Cluster(int(label), len(members), names[majority], share, pixels, strangers))
     return found
 
 
@@ -71,21 +63,16 @@ def resized(images: Pixels, side: int) -> Pixels:
     return np.stack([np.asarray(Image.fromarray(image).resize((side, side), box)) for image in images])
 
 
-def compose(images: Pixels, framed: Flags, columns: int, gap: int) -> Pixels:
-    """Square images [n, s, s, 3] in rows of ``columns``, as RGBA.
+def strip(images: Pixels, framed: Flags, gap: int) -> Pixels:
+    """Square images [n, s, s, 3] side by side, as RGBA.
 
     Every image has a margin of ``gap`` pixels: transparent, or of the colour :data:`FRAME` where ``framed``.
     """
-    side = images.shape[1]
-    cell = side + 2 * gap
-    sheet = np.zeros((-(-len(images) // columns) * cell, columns * cell, 4), np.uint8)
-    for number, (image, frame) in enumerate(zip(images, framed, strict=True)):
-        top, left = number // columns * cell, number % columns * cell
-        if frame:
-            sheet[top : top + cell, left : left + cell] = *FRAME, 255
-        inside = sheet[top + gap : top + gap + side, left + gap : left + gap + side]
-        inside[..., :3], inside[..., 3] = image, 255
-    return sheet
+    opaque = np.pad(images, ((0, 0), (0, 0), (0, 0), (0, 1)), constant_values=255)
+    cells = np.pad(opaque, ((0, 0), (gap, gap), (gap, gap), (0, 0)))
+    margin = (cells[..., 3] == 0) & framed[:, None, None]
+    cells[margin] = *FRAME, 255
+    return np.concatenate(list(cells), axis=1)
 
 
 def png(pixels: Pixels) -> bytes:

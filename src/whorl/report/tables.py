@@ -9,11 +9,35 @@ from itertools import combinations, pairwise
 from whorl.papers import Flag, Metric, Paper, Printed, Row, Table
 from whorl.papers.cells import Setting, printed_anywhere, table_cell
 from whorl.papers.filled import Filled, Group
+from whorl.papers.measure import WHY, Value, difference, measured
 from whorl.papers.stored import Done, versions
-from whorl.report.measure import WHY, Value, difference, measured
 from whorl.report.text import count, listed, number
 
 METRICS: dict[Metric, str] = {"avg": "Avg", "last": "Last"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table or figure in one setting."""
+
+    paper: Paper
+    setting: Setting
+    mark: str
+    """The letter of the setting; empty for the paper's own."""
+
+    @property
+    def where(self) -> str:
+        """The setting in words."""
+        return f"setting {self.mark}: {self.setting}" if self.mark else "the paper's own setting"
+
+    def anchor(self, part: str) -> str:
+        """An anchor on the page that no other setting has."""
+        return part + (f"-{self.mark}" if self.mark else "")
+
+    def column_name(self, column: str) -> str:
+        """The data set and the step size, as the paper names them."""
+        found = self.paper.columns[column]
+        return f"{found.group} step {found.step}"
 
 
 @dataclass(frozen=True)
@@ -28,6 +52,7 @@ class Entry:
     value: Value
     groups: tuple[Group, ...]
     """The runs it is computed from; the second group of a difference is subtracted."""
+    anchor: str
 
     @property
     def difference(self) -> float | None:
@@ -49,6 +74,11 @@ class Entry:
     def versions(self) -> list[str]:
         """The versions of whorl that computed these runs."""
         return versions(self.runs)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether there is a number, and different versions of whorl computed it."""
+        return self.value.mean is not None and len(self.versions) > 1
 
     @property
     def number(self) -> str:
@@ -77,7 +107,6 @@ class Order:
     """The rows of a column, ordered by their numbers."""
 
     column: str
-    metric: Metric
     measured: str
     printed: str
     agreeing: int
@@ -85,25 +114,20 @@ class Order:
 
 
 @dataclass(frozen=True)
-class FilledTable:
+class FilledTable(Part):
     """A table in one setting."""
 
-    paper: Paper
     table: Table
-    setting: Setting
-    mark: str
     entries: dict[tuple[str, str, Metric], Entry]
 
     @property
     def name(self) -> str:
         """The anchor of the table on the page."""
-        return f"table-{self.table.number}" + (f"-{self.mark}" if self.mark else "")
+        return self.anchor(f"table-{self.table.number}")
 
-    def anchor(self, entry: Entry) -> str:
-        """The anchor of a number on the page."""
-        row = [row.name for row in self.table.rows].index(entry.row.name)
-        columns = [(column, metric) for column in self.table.columns for metric in self.table.metrics]
-        return f"{self.name}-{row}-{columns.index((entry.column, entry.metric))}"
+    def place(self, column: str, metric: Metric) -> str:
+        """A column and metric in words."""
+        return f"{self.column_name(column)}, {METRICS[metric]}"
 
     def line(self, row: str, metric: Metric) -> list[Entry]:
         """The entries of a row."""
@@ -111,12 +135,12 @@ class FilledTable:
 
     def mark_of(self, entry: Entry) -> str:
         """The marks beside a number: the letter of the setting, and ‡ for different versions of whorl."""
-        return "" if entry.value.mean is None else self.mark + ("‡" if len(entry.versions) > 1 else "")
+        return "" if entry.value.mean is None else self.mark + ("‡" if entry.mixed else "")
 
     @property
     def legend(self) -> list[str]:
-        """What the marks and words of the table mean."""
-        return [*_setting_words(self), *_missing_words(self), *_version_words(self), *_flag_words(self)]
+        """Explains the marks and words of the table."""
+        return [*_setting_words(self), *_mark_words(self)]
 
     @property
     def orders(self) -> list[Order]:
@@ -127,35 +151,36 @@ class FilledTable:
 
     def _order(self, rows: list[Row], column: str, metric: Metric) -> Order | None:
         both: dict[str, tuple[float, float]] = {}
-        for row in rows:
-            entry = self.entries[row.name, column, metric]
+        for entry in (self.entries[row.name, column, metric] for row in rows):
             if entry.value.mean is not None and entry.printed != "/":
-                both[row.name] = entry.value.mean, entry.printed
+                both[entry.row.name] = entry.value.mean, entry.printed
         if len(both) < 2:
             return None
         ordered = [(a, b) for a, b in combinations(both.values(), 2) if a[1] != b[1]]  # leaves out ties in print
         agreeing = sum((a[0] - b[0]) * (a[1] - b[1]) > 0 for a, b in ordered)
         ours, theirs = ({name: pair[i] for name, pair in both.items()} for i in (0, 1))
-        return Order(column, metric, chain(ours), chain(theirs), agreeing, len(ordered))
+        return Order(self.place(column, metric), chain(ours), chain(theirs), agreeing, len(ordered))
 
 
 def filled_table(filled: Filled, table: Table, setting: Setting) -> FilledTable:
     """A table in one setting."""
-    paper, entries = filled.paper, dict[tuple[str, str, Metric], Entry]()
-    for row in table.rows:
+    paper = filled.paper
+    made = FilledTable(paper, setting, filled.mark(setting), table, {})
+    for down, row in enumerate(table.rows):
         for index, column in enumerate(table.columns):
             cell, score = table_cell(paper, table, row, column, setting.stand_in), paper.columns[column].score
             there = printed_anywhere(table, row, column)
             group = filled.group(cell.asked, setting) if there else None
             base = filled.group(cell.base, setting) if there and cell.base else None
             groups = tuple(found for found in (group, base) if found)
-            for metric in table.metrics:
+            for across, metric in enumerate(table.metrics, index * len(table.metrics)):
                 value = difference(group, base, score, metric) if cell.base else measured(group, score, metric)
                 flag = paper.flag(table.number, row.name, column, metric)
-                entries[row.name, column, metric] = Entry(
-                    row, column, metric, row.printed(metric)[index], flag, value, groups
+                anchor = f"{made.name}-{down}-{across}"
+                made.entries[row.name, column, metric] = Entry(
+                    row, column, metric, row.printed(metric)[index], flag, value, groups, anchor
                 )
-    return FilledTable(paper, table, setting, filled.mark(setting), entries)
+    return made
 
 
 def chain(values: dict[str, float]) -> str:
@@ -172,11 +197,11 @@ def _setting_words(found: FilledTable) -> Iterator[str]:
     if found.mark:
         yield f"{found.mark}: {setting}."
     if setting.stand_in:
-        places = {}
-        for column in found.table.columns:
-            tree = paper.place(column, setting.stand_in)["stream"]
-            places[column_name(paper, column)] = f"{tree['first']} classes, then {tree['step']} at a time"
-        yield f"{setting.stand_in} in place of " + "; ".join(f"{name}: {how}" for name, how in places.items()) + "."
+        streams = {column: paper.place(column, setting.stand_in)["stream"] for column in found.table.columns}
+        places = (
+            f"{found.column_name(c)}: {s['first']} classes, then {s['step']} at a time" for c, s in streams.items()
+        )
+        yield f"{setting.stand_in} in place of {'; '.join(places)}."
     scaled = dict[str, int]()
     for entry in found.entries.values():
         asked = entry.row.set.get("pseudo", {}).get("refresh", 0)
@@ -188,26 +213,14 @@ def _setting_words(found: FilledTable) -> Iterator[str]:
         yield f"{words} {paper.epochs}: {listed(scaled)} epochs."
 
 
-def _missing_words(found: FilledTable) -> Iterator[str]:
-    used = dict.fromkeys(entry.value.missing for entry in found.entries.values() if entry.printed != "/")
-    yield from (f"{word}: {WHY[word]}." for word in used if word in WHY)
-    if any(entry.printed == "/" for entry in found.entries.values()):
+def _mark_words(found: FilledTable) -> Iterator[str]:
+    entries = found.entries.values()
+    missing = dict.fromkeys(entry.value.missing for entry in entries if entry.printed != "/")
+    yield from (f"{word}: {WHY[word]}." for word in missing if word in WHY)
+    if any(entry.printed == "/" for entry in entries):
         yield "/: the paper leaves this cell out."
-
-
-def _version_words(found: FilledTable) -> Iterator[str]:
-    mixed = dict.fromkeys(tuple(e.versions) for e in found.entries.values() if "‡" in found.mark_of(e))
-    yield from (f"‡: the runs of this number were computed by different versions of whorl: {listed(v)}." for v in mixed)
-
-
-def _flag_words(found: FilledTable) -> Iterator[str]:
-    for entry in found.entries.values():
+    for mixed in dict.fromkeys(tuple(entry.versions) for entry in entries if entry.mixed):
+        yield f"‡: the runs of this number were computed by different versions of whorl: {listed(mixed)}."
+    for entry in entries:
         if entry.flag:
-            where = f"{entry.row.name}, {column_name(found.paper, entry.column)}, {METRICS[entry.metric]}"
-            yield f"† {where}: {entry.flag.why}."
-
-
-def column_name(paper: Paper, column: str) -> str:
-    """The data set and the step size, as the paper names them."""
-    found = paper.columns[column]
-    return f"{found.group} step {found.step}"
+            yield f"† {entry.row.name}, {found.place(entry.column, entry.metric)}: {entry.flag.why}."

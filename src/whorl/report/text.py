@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def number(value: float | None, sign: bool = False) -> str:
-    """A score with three decimals and a true minus, or a dash for None; ``sign`` writes a plus as well."""
-    if value is None:
-        return "–"
+def number(value: float | str | None, sign: bool = False) -> str:
+    """A score with three decimals and a true minus, or a dash for None; ``sign`` writes a plus as well.
+
+    Words in place of a number are returned as they are.
+    """
+    if value is None or isinstance(value, str):
+        return value or "–"
     value = round(value, 3) + 0.0  # no "-0.000"
     return f"{value:{'+' if sign else ''}.3f}".replace("-", "−")
 

@@ -1,1 +1,1 @@
-"""Runs on disk: one folder a config, written so that a kill at any moment harms nothing."""
+"""Runs on disk: one folder per config, written so that a process can be killed at any moment."""

@@ -17,13 +17,13 @@ from torch import Tensor
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples, in_memory
 from whorl.errors import WhorlError
-from whorl.runs.files import nest, read_tensors, unnest, write_tensors
+from whorl.runs.files import START_OVER, nest, read_tensors, unnest, write_tensors
+from whorl.scores import Provenance
 from whorl.state import State
 from whorl.training import Halt
 from whorl.types import Labelling
 
 FORMAT = 2
-START_OVER = "start over with `fresh`, or remove the folder"
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Spent:
     seconds: float = 0.0
     training_seconds: float = 0.0
     images: int = 0
+    sittings: tuple[Provenance, ...] = ()
+    """Where its epochs were computed."""
 
 
 class Position(BaseModel):
@@ -52,6 +54,7 @@ class Position(BaseModel):
     seconds: float
     training_seconds: float
     images: int
+    sittings: tuple[Provenance, ...] = ()
 
 
 def state_header(state: State) -> dict[str, object]:
@@ -168,7 +171,7 @@ def load_epoch(path: Path) -> tuple[Position, Halt | None, Spent]:
     tensors, about = read_tensors(path)
     with belonging(path):
         where = Position.model_validate(about)
-        spent = Spent(where.seconds, where.training_seconds, where.images)
+        spent = Spent(where.seconds, where.training_seconds, where.images, where.sittings)
         if where.format < FORMAT:
             return where, None, Spent()
         if where.phase >= where.starts:

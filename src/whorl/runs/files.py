@@ -1,4 +1,4 @@
-"""Files that are either there in full or not at all."""
+"""Writes files so that each one exists either completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from torch import Tensor
 
 from whorl.errors import WhorlError
 
+START_OVER = "start over with `fresh`, or remove the folder"
+"""What to do about a damaged file of a run."""
+
 
 def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, then put it in place in one step."""
@@ -26,13 +29,13 @@ def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+        with suppress(OSError):  # removing may fail for the same reason as writing
             temporary.unlink(missing_ok=True)
         raise _cannot_write(path, error) from None
 
 
 def append_line(path: Path, line: str) -> int:
-    """Add a line and say how long the file is now."""
+    """Append a line to a file; returns the new length of the file in bytes."""
     try:
         with open(path, "a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -44,18 +47,18 @@ def append_line(path: Path, line: str) -> int:
 
 
 def truncate(path: Path, length: int) -> None:
-    """Cut a file back to its first ``length`` bytes; one that is shorter, or not there, stays so."""
+    """Cut a file to ``length`` bytes. A shorter or missing file is left as it is."""
     if path.exists() and path.stat().st_size > length:
         os.truncate(path, length)
 
 
 def write_bytes(path: Path, payload: bytes) -> None:
-    """A file, atomically."""
+    """Write a file atomically."""
     write_atomic(path, lambda temporary: _write(temporary, payload))
 
 
 def write_text(path: Path, text: str) -> None:
-    """A text file, atomically."""
+    """Write a text file atomically, as UTF-8."""
     write_bytes(path, text.encode())
 
 
@@ -69,11 +72,11 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise WhorlError(f"cannot read {path}: {error}; start over with `fresh`, or remove the folder") from None
+        raise WhorlError(f"cannot read {path}: {error}; {START_OVER}") from None
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any] = {}) -> None:
-    """A safetensors file, atomically; ``about`` goes into its header as JSON."""
+    """Write a safetensors file atomically, with ``about`` as JSON in its header."""
     dense = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_bytes(path, safetensors.torch.save(dense, {"whorl": json.dumps(about)}))
 
@@ -85,7 +88,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             about = json.loads((file.metadata() or {}).get("whorl", "{}"))
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
     except (OSError, ValueError, safetensors.SafetensorError) as error:
-        raise WhorlError(f"cannot read {path}: {error}; start over with `fresh`, or remove the folder") from None
+        raise WhorlError(f"cannot read {path}: {error}; {START_OVER}") from None
 
 
 def nest(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -106,5 +109,5 @@ def _write(path: Path, payload: bytes) -> None:
 
 def _cannot_write(path: Path, error: OSError) -> WhorlError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    advice = "make room, then the same command resumes" if full else "see to it that it can be written"
+    advice = "free some space, then repeat the command to resume" if full else "make it writable"
     return WhorlError(f"cannot write {path}: {error.strerror}; {advice}")

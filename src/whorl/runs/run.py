@@ -30,8 +30,8 @@ from whorl.config import ExperimentConfig, checked, read_toml, write_toml
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
 from whorl.runs import checkpoint
-from whorl.runs.checkpoint import START_OVER, Spent
-from whorl.runs.files import append_line, read_tensors, truncate, write_text
+from whorl.runs.checkpoint import Spent
+from whorl.runs.files import START_OVER, append_line, read_tensors, truncate, write_text
 from whorl.scores import FORMAT, RunScores, from_json, to_json
 from whorl.state import State
 from whorl.training import Halt
@@ -125,13 +125,15 @@ class Run:
         try:
             text = path.read_text(encoding="utf-8")
             found = json.loads(text)
-        except (OSError, ValueError) as error:
-            raise WhorlError(f"cannot read {path}: {error}; {START_OVER}") from None
+        except OSError as error:
+            raise WhorlError(f"cannot read {path}: {error.strerror}; {START_OVER}") from None
+        except ValueError as error:
+            raise WhorlError(f"{path} is not a valid file of scores ({error}); {START_OVER}") from None
         version = found.get("format") if isinstance(found, dict) else None
         if isinstance(version, int) and version > FORMAT:
             raise NewerFormat(f"{self.path} has format {version}, made by a newer whorl; update this one ({FORMAT})")
-        if not isinstance(version, int) or "steps" not in found or "finished" not in found:
-            raise WhorlError(f"{path} is not a file of scores; {START_OVER}")
+        if version not in range(1, FORMAT + 1) or "steps" not in found or "finished" not in found:
+            raise WhorlError(f"{path} is not a valid file of scores; {START_OVER}")
         try:
             return from_json(text, str(path))
         except WhorlError as error:

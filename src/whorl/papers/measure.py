@@ -16,7 +16,7 @@ WHY = {
     ONE_TASK: "Avg begins with task 2, and the runs have task 1 only",
     NOT_STORED: "the version of whorl that made the runs did not store this score",
 }
-"""What the words in place of a number mean."""
+"""Explanations of the words that replace a number."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Value:
     missing: str = ""
 
 
-def over_seeds(by_seed: dict[int, float | str]) -> Value:
-    """The mean over the seeds that have a number."""
+def over_seeds(by_seed: dict[int, float | str], missing: str = NOT_RUN) -> Value:
+    """The mean over the seeds that have a number; ``missing`` is the reason if there are no seeds at all."""
     values = {seed: value for seed, value in by_seed.items() if not isinstance(value, str)}
     if not values:
-        return Value(missing=str(next(iter(by_seed.values()), NOT_RUN)))
+        return Value(missing=str(next(iter(by_seed.values()), missing)))
     return Value(fmean(values.values()), stdev(values.values()) if len(values) > 1 else None, tuple(values))
 
 
@@ -54,30 +54,23 @@ def summarised(values: Sequence[float | None], metric: Metric) -> float | str:
     return curves.avg([0.0, *whole]) or 0.0 if metric == "avg" else whole[-1]  # curves.avg leaves out task 1
 
 
-def by_seed(group: Group, score: str, metric: Metric) -> dict[int, float | str]:
+def by_seed(group: Group | None, score: str, metric: Metric) -> dict[int, float | str]:
     """Avg or Last of each run."""
-    return {
-        seed: summarised(run.curve(score_key(score, run.config.labels)), metric) for seed, run in group.runs.items()
-    }
+    runs = group.runs if group else {}
+    return {seed: summarised(run.curve(score_key(score, run.config.labels)), metric) for seed, run in runs.items()}
 
 
 def measured(group: Group | None, score: str, metric: Metric) -> Value:
     """The number of a cell."""
-    return over_seeds(by_seed(group, score, metric) if group else {})
+    return over_seeds(by_seed(group, score, metric))
 
 
 def difference(group: Group | None, base: Group | None, score: str, metric: Metric) -> Value:
     """The number of a difference, without labels minus with labels (docs/protocol.md, A17), paired by seed."""
-    if group is None and base is None:
-        return Value(missing=NOT_RUN)
-    one = by_seed(group, score, metric) if group else {}
-    other = by_seed(base, score, metric) if base else {}
+    one, other = by_seed(group, score, metric), by_seed(base, score, metric)
     pairs = {seed: (one[seed], other[seed]) for seed in one if seed in other}
-    if not pairs:
-        return Value(missing=NOT_PAIRED)
-    return over_seeds({
-        seed: a if isinstance(a, str) else b if isinstance(b, str) else a - b for seed, (a, b) in pairs.items()
-    })  # fmt: skip
+    both = {s: a if isinstance(a, str) else b if isinstance(b, str) else a - b for s, (a, b) in pairs.items()}
+    return over_seeds(both, NOT_PAIRED if group or base else NOT_RUN)
 
 
 @dataclass(frozen=True)
