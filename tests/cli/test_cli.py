@@ -113,11 +113,11 @@ def test_stopped_while_workers_decode(how: signal.Signals, folders: Path, start:
     start(*words, cwd=tmp_path, halt="update 2").until_halted()  # it trains, so it has the lock
 
 
-def test_interrupt_says_how_to_go_on(start: Start, tmp_path: Path) -> None:
+def test_interrupt_says_how_to_resume(start: Start, tmp_path: Path) -> None:
     process = start(*SMALL, "--epochs", "200", cwd=tmp_path, halt="update 5")
     process.until_halted()
     assert process.send(signal.SIGINT) == 130
-    assert re.search(r"whorl: stopped; to go on: whorl run --data synthetic .*--epochs 200", process.stderr)
+    assert re.search(r"whorl: stopped; to resume: whorl run --data synthetic .*--epochs 200", process.stderr)
     assert "Traceback" not in process.stderr
 
 

@@ -74,7 +74,7 @@ def test_ctrl_c_stops_cleanly(start: Start, tmp_path: Path) -> None:
     process = start(*LONG, cwd=tmp_path, halt="rename 50")
     process.until_halted()
     assert process.send(signal.SIGINT) == 130
-    assert f"to go on: whorl {' '.join(LONG)}" in process.stderr
+    assert f"to resume: whorl {' '.join(LONG)}" in process.stderr
     assert "Traceback" not in process.stderr
     assert "finished  6 of 6 runs" in whorl(*LONG, cwd=tmp_path).stdout
 

@@ -146,7 +146,7 @@ def _execute(planned: Plan, setup: Setup, jobs: int, quiet: bool) -> bool:
         with view(planned, quiet) as shown:
             state = execute(planned, setup, jobs, shown)
     except KeyboardInterrupt:
-        print(f"whorl: stopped; to go on: {shlex.join(['whorl', *sys.argv[1:]])}", file=sys.stderr)
+        print(f"whorl: stopped; to resume: {shlex.join(['whorl', *sys.argv[1:]])}", file=sys.stderr)
         raise typer.Exit(130) from None
     print(f"finished  {len(planned.finished) + len(state.finished)} of {len(planned.jobs)} runs")
     for job, reason in state.failed.values():

@@ -48,7 +48,7 @@ def run(flags: RunFlags) -> None:
         except KeyboardInterrupt:
             progress.close()
             again = [word for word in sys.argv[1:] if word != "--fresh"]
-            print(f"whorl: stopped; to go on: {shlex.join(['whorl', *again])}", file=sys.stderr)
+            print(f"whorl: stopped; to resume: {shlex.join(['whorl', *again])}", file=sys.stderr)
             raise typer.Exit(130) from None
     if flags.as_json:
         print(json.dumps(document(result)))
