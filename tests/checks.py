@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whorl.config import ExperimentConfig, LearnerConfig, Tree, merge
+from whorl.config import ExperimentConfig, LearnerConfig, Tree, merge, override
 from whorl.data.source import Dataset
 from whorl.data.stream import Stream, class_incremental, split_sizes
 from whorl.engine import Learner
@@ -40,12 +40,7 @@ def small_config(**changes: Any) -> ExperimentConfig:
     if method_class(name).needs_memory:
         base["memory"] = {"quota": 4}
     base = merge(base, OWN.get(name, {}))
-    for dotted, value in changes.items():
-        tree: Any = value
-        for part in reversed(dotted.split("__")):
-            tree = {part: tree}
-        base = merge(base, tree)
-    return resolve(base)
+    return resolve(merge(base, override(*((key.replace("__", "."), value) for key, value in changes.items()))))
 
 
 def without_views(data: Dataset) -> Dataset:
@@ -97,3 +92,11 @@ class KillAfter(Silent):
         self.left -= 1
         if self.left == 0:
             raise Killed
+
+
+class StopsInTask2(Silent):
+    """Ends the run after an epoch of task 2 was saved."""
+
+    def epoch(self, record: EpochRecord) -> None:
+        if record.task == 2:
+            raise InterruptedError

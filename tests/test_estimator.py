@@ -357,7 +357,7 @@ BAD: list[tuple[dict[str, Any], tuple[Any, ...], str]] = [
     ({}, (X, Y[:-1]), "there are 60 samples but 59 labels"),
     ({}, (X, Y / 2), "`labels` must be integers or strings, one per sample, not float64"),
     ({}, (X, "kind"), "`labels` must be one label per sample"),
-    ({}, (X, Y, 4), "the labels hold 3 new classes, but `new=4`; leave `new` out"),
+    ({}, (X, Y, 4), "the labels hold 3 new class(es), but `new=4`; leave `new` out"),
     ({}, (np.full((4, 3), np.nan), [0, 0, 1, 1]), "some vectors are not finite"),
     ({}, (np.zeros((4, 3, 8, 8), np.uint8), [0, 0, 1, 1]), "not uint8 (4, 3, 8, 8); move the channels to the end"),
     ({}, (np.zeros((4, 8, 8, 3)), [0, 0, 1, 1]), "images must be uint8 in 0..255, not float64 (4, 8, 8, 3)"),

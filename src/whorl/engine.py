@@ -46,8 +46,8 @@ class Learner:
         self, config: LearnerConfig, inputs: Inputs, runtime: Runtime, backbone: Backbone | None = None
     ) -> None:
         self.config: LearnerConfig = config
-        self.runtime: Runtime = runtime
-        self._builder = Builder(config.net, config.seed, inputs, runtime, backbone)
+        self.runtime: Runtime = replace(runtime, precision=config.precision)
+        self._builder = Builder(config.net, config.seed, inputs, self.runtime, backbone)
         self.method: Method = method_of(config)
         clusterer = cluster.create(**config.cluster.model_dump())
         extractor = extractors.find(config.pseudo.features)

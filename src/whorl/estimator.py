@@ -528,7 +528,7 @@ def _numbered(found: Adapted, new: int | None, learner: Learner) -> tuple[Delive
         raise WhorlError(f"the classes so far are called by {before}; `labels` must be {before} too, not {now}")
     fresh = tuple(name for name in names if name not in known)
     if new is not None and new != len(fresh):
-        raise WhorlError(f"the labels hold {len(fresh)} new classes, but `new={new}`; leave `new` out")
+        raise WhorlError(f"the labels hold {len(fresh)} new class(es), but `new={new}`; leave `new` out")
     ids = known | {name: len(known) + number for number, name in enumerate(fresh)}
     labels = np.array([ids[name] for name in names], dtype=np.int64)[inverse]
     return Delivery(images, labels, len(fresh)), fresh

@@ -83,8 +83,7 @@ def run(
         store.begin()
         steps = before.steps
         if not before.finished:
-            runtime = replace(runtime or Runtime(), precision=config.precision)
-            learner = Learner(config, data.inputs, runtime)
+            learner = Learner(config, data.inputs, runtime or Runtime())
             sitting = _Sitting(store, learner, stream, evaluator, reporter or Silent(), before)
             with threads_for(config.net.arch):
                 steps = sitting.finish(task1)

@@ -117,7 +117,7 @@ class Labelling:
                 f"found {', '.join(map(str, fresh[:5]))}"
             )
         if new is not None and new != count:
-            raise WhorlError(f"the labels hold {count} new classes, but {new} were announced")
+            raise WhorlError(f"the labels hold {count} new class(es), but {new} were announced")
         return cls(labels, known, count)
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import smallruns
+import checks
 from conftest import Call, Start
 from terminal import whorl
 
@@ -80,7 +80,7 @@ def test_killed_at_any_moment_and_run_again(start: Start, tmp_path: Path) -> Non
         assert process.send(signal.SIGKILL) == -signal.SIGKILL
     again = json.loads(whorl(*long, "--out", "killed", cwd=tmp_path).stdout)
     assert without_times({**again, "run": ""}) == without_times({**whole, "run": ""})
-    assert smallruns.same(smallruns.stored(tmp_path / whole["run"]), smallruns.stored(tmp_path / again["run"]))
+    assert checks.same(checks.stored(tmp_path / whole["run"]), checks.stored(tmp_path / again["run"]))
     sittings = json.loads((tmp_path / again["run"] / "scores.json").read_text())["provenance"]
     assert [task for sitting in sittings for task in sitting["tasks"]] == [1, 2, 3]
     assert len(sittings) >= 4  # those that saved an epoch: three that were killed, and the last one

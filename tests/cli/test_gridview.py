@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-import smallruns
+import checks
 from whorl.cli.gridview import Live, Plain
 from whorl.grid.messages import Done, Failed
 from whorl.grid.pool import Worker
@@ -14,7 +14,7 @@ from whorl.grid.queue import Job, Plan, Running, State
 
 
 def jobs() -> list[Job]:
-    configs = [smallruns.small_config(seed=seed) for seed in range(4)]
+    configs = [checks.small_config(seed=seed) for seed in range(4)]
     return [Job(f"job {config.seed}", config, (100, 100), config.data) for config in configs]
 
 

@@ -88,7 +88,6 @@ def test_a_stranger_s_method_shows_up_and_runs(call: Call) -> None:
     [
         (["--method", "icarl", "--quota", "0"], "icarl needs exemplars; set --quota to 1 or more"),
         (["--method", "ours", "--quota", "0"], "ours needs exemplars; set --quota to 1 or more"),
-        (["--method", "lucir", "--set", "method.negatives=3"], "pass --set method.negatives=2"),
         (["--method", "lucir", "--set", "net.head=linear"], "lucir works with net.head cosine, not linear"),
         (["--method", "bic", "--quota", "9"], "bic holds out one in 10 exemplars of a class, and --quota 9 is too few"),
         (["--method", "bic", "--memory", "total", "--quota", "59"], "raise it to 60 or hold out more"),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from checks import StopsInTask2, same, small_config, stored
 from conftest import Call
-from smallruns import StopsInTask2, same, small_config, stored
 from whorl import __version__
 from whorl.config import ExperimentConfig
 from whorl.data.source import Dataset

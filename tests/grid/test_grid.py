@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import smallruns
+import checks
 from terminal import Watch, python_path
 from whorl.config import DataConfig, ExperimentConfig
 from whorl.data.configured import load_configured
@@ -35,12 +35,12 @@ def setup(out: Path, workers: int = 0, **data_dirs: str) -> Setup:
 
 @pytest.fixture(scope="module")
 def images() -> tuple[Any, Dataset]:
-    return load_configured(smallruns.small_config().data, None, False, 0, lambda line: None)
+    return load_configured(checks.small_config().data, None, False, 0, lambda line: None)
 
 
 def job(images: tuple[Any, Dataset], **changes: Any) -> Job:
-    config = smallruns.small_config(**changes).model_copy(update={"data": images[0]})
-    return Job("-".join(map(str, changes.values())), config, workload(config, images[1]), smallruns.small_config().data)
+    config = checks.small_config(**changes).model_copy(update={"data": images[0]})
+    return Job("-".join(map(str, changes.values())), config, workload(config, images[1]), checks.small_config().data)
 
 
 class Quiet:
@@ -88,7 +88,7 @@ def test_a_plan_counts_what_is_there_and_what_is_shared(images: tuple[Any, Datas
     ]
     run(jobs[0].config, images[1], tmp_path)
     with pytest.raises(InterruptedError):
-        run(jobs[2].config, images[1], tmp_path, reporter=smallruns.StopsInTask2())
+        run(jobs[2].config, images[1], tmp_path, reporter=checks.StopsInTask2())
     found = plan(jobs, tmp_path)
     assert len(found.jobs) == 6
     assert [one.title for one in found.finished] == [jobs[0].title]
@@ -214,7 +214,7 @@ def test_a_grid_reads_photos_on_demand(tmp_path: Path) -> None:
     wanted = DataConfig(name="imagenet100", resize=8, subset=str(tmp_path / "list.txt"))
     identified, data = load_configured(wanted, tmp_path / "photos", False, 0, lambda line: None)
     assert not data.train.resident
-    config = smallruns.small_config(net__arch="tiny").model_copy(update={"data": identified})
+    config = checks.small_config(net__arch="tiny").model_copy(update={"data": identified})
     photos = setup(tmp_path / "runs", workers=2, imagenet100=str(tmp_path / "photos"))
     made = Job("photos", config, workload(config, data), wanted)
     state = execute(plan([made], tmp_path / "runs"), photos, 1, Quiet())
@@ -241,7 +241,7 @@ def test_a_grid_runs_everything_once_and_failures_stop_nobody(images: tuple[Any,
     assert trained.count(1) == 2  # both epochs of one task 1, for four runs
     for one in jobs[2:]:
         alone = run(one.config, images[1], tmp_path / "alone")
-        assert smallruns.same(smallruns.stored(alone.path), smallruns.stored(tmp_path / one.title))
+        assert checks.same(checks.stored(alone.path), checks.stored(tmp_path / one.title))
 
     times = _times(tmp_path)
     again = execute(plan(jobs, tmp_path), setup(tmp_path), 2, Quiet())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -11,8 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import LearnerConfig, Tree, merge
-from whorl.errors import WhorlError
+from whorl.config import Tree, merge
 from whorl.memory.nme import class_means
 from whorl.methods.base import Batch, Method, Phase, Setting, Step
 from whorl.methods.losses import classify, less_forget, margin_ranking
@@ -31,7 +29,7 @@ class Lucir(Method):
     """Weight of the less-forget loss, before its factor sqrt(m/n); 10 for photos."""
     margin: float = Field(0.5, ge=0)
     negatives: int = Field(2, ge=1)
-    """K: the number of nearest new classes in the margin ranking loss."""
+    """K: the number of nearest new classes in the margin ranking loss; all of them if there are fewer."""
     ranking: float = Field(1.0, ge=0)
     """Weight of the margin ranking loss."""
     imprint: bool = True
@@ -69,16 +67,6 @@ class Lucir(Method):
                 head.weight[:known] = rows
 
         return [replace(step.phase("train", step.new + step.exemplars, loss), after=hold)]
-
-    def check(self, config: LearnerConfig, sizes: Sequence[int], labelled: bool) -> None:
-        """Every delivery with new classes must bring at least K of them."""
-        super().check(config, sizes, labelled)
-        least = min((size for size in sizes[1:] if size), default=self.negatives)
-        if self.ranking > 0 and self.negatives > least:
-            raise WhorlError(
-                f"lucir ranks against the {self.negatives} nearest new classes, but a delivery brings "
-                f"{least}; set `method.negatives={least}`"
-            )
 
     @classmethod
     def defaults(cls, setting: Setting) -> Tree:

@@ -62,19 +62,6 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_json(path: Path, value: Any) -> None:
-    """A JSON file, atomically."""
-    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
-
-
-def read_json(path: Path) -> Any:
-    """What :func:`write_json` wrote."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise WhorlError(f"cannot read {path}: {error}; {START_OVER}") from None
-
-
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any] = {}) -> None:
     """Write a safetensors file atomically, with ``about`` as JSON in its header."""
     dense = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
