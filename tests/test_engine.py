@@ -116,7 +116,7 @@ def test_a_delivery_that_does_not_fit_leaves_the_learner_unchanged(learner: Lear
     before = facts(learner)
     for delivery, line in (
         (part(small_data, {3: (0, 4)}), "new classes must be numbered 2, 3, … without gaps; found 3"),
-        (part(small_data, {2: (0, 4)}, new=2), "the labels hold 1 new class(es), but 2 were announced"),
+        (part(small_data, {2: (0, 4)}, new=2), r"the labels hold 1 new class\(es\), but 2 were announced"),
         (part(small_data, {2: (0, 4)}, hidden=True), "state how many new classes to look for with `new`"),
         (part(small_data, {2: (0, 4)}, hidden=True, new=9), "cannot make 9 clusters of 4 samples"),
     ):

@@ -375,7 +375,7 @@ BAD: list[tuple[dict[str, Any], tuple[Any, ...], str]] = [
     ({"options": {"memory.quota": -1}}, (X, Y), "config memory.quota: input should be greater than or equal to 0"),
     ({"options": {"memory.qota": 1}}, (X, Y), "unknown config key 'memory.qota'; did you mean 'memory.quota'?"),
     ({"options": {"data.name": "digits"}}, (X, Y), "unknown config key 'data'"),
-    ({"options": {"classifier": "nme", "memory.quota": 0}}, (X, Y), "`classifier=nme` needs exemplars"),
+    ({"method": "lwf", "options": {"classifier": "nme"}}, (X, Y), "`classifier=nme` needs exemplars"),
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import torch
 import whorl
 from whorl import provenance
 from whorl.runtime import Runtime
-from whorl.scores import RunScores, from_json, to_json
+from whorl.scores import RunScores, TaskScores, from_json, to_json
 
 
 @pytest.fixture(autouse=True)
@@ -92,4 +92,5 @@ def test_versions_are_listed_once() -> None:
     other = one.model_copy(update={"whorl": "9.9", "commit": None})
     scores = RunScores(provenance=(one, other, one))
     assert scores.versions == (one.version, "9.9")
-    assert RunScores().versions == ("not recorded",)
+    assert RunScores().versions == ()
+    assert RunScores(steps=(TaskScores(task=1, classes=2, seconds=1.0),)).versions == ("not recorded",)

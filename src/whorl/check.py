@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from whorl import cluster
 from whorl.config import LearnerConfig
 from whorl.data.inputs import VIEWS
@@ -16,8 +18,12 @@ OWN_NET = "own"
 """The value of ``net.arch`` for a backbone that the user passes as a module."""
 
 
-def check_learner(config: LearnerConfig) -> None:
-    """Raise a ``WhorlError`` if a name is unknown or two values exclude each other. Needs no data."""
+def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bool = True) -> None:
+    """Raise a ``WhorlError`` if a name is unknown or two values exclude each other. Needs no data.
+
+    ``sizes`` are the numbers of new classes per delivery as far as they are known, ``labelled`` is whether all
+    deliveries have labels.
+    """
     if config.net.arch != OWN_NET:
         backbone.find(config.net.arch)
     extractors.find(config.pseudo.features)
@@ -30,6 +36,7 @@ def check_learner(config: LearnerConfig) -> None:
     get_selector(config.memory.select)
     cluster.create(**config.cluster.model_dump())
     method, pseudo = method_of(config), config.pseudo
+    method.check(config, sizes, labelled)
     if pseudo.refresh and pseudo.features != "current":
         raise WhorlError(
             f"`pseudo.refresh` clusters with the current model; it cannot be combined with "

@@ -46,8 +46,7 @@ def check(config: ExperimentConfig) -> None:
     """Raise a ``WhorlError`` if a name is unknown or two values exclude each other. Needs no data."""
     given, stream = config.labels == "given", config.stream
     sizes = (stream.first or stream.step, stream.step)
-    check_learner(config)
-    method_of(config).check(config, sizes[: stream.tasks], given)
+    check_learner(config, sizes[: stream.tasks], given)
     if given and config.pseudo != PseudoConfig():
         raise WhorlError(
             "`pseudo.features` and `pseudo.refresh` are about pseudo labels; leave them out with `labels=given`"

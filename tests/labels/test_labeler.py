@@ -102,7 +102,7 @@ def test_given_labels_may_hold_known_classes_only() -> None:
             "new classes must be numbered 3, 4, … without gaps; found 3, 5",
         ),
         (Delivery(images(2), np.array([-1, 0])), 3, "class ids must not be negative, found -1"),
-        (Delivery(images(2), np.array([3, 4]), new=3), 3, "the labels hold 2 new class(es), but 3 were announced"),
+        (Delivery(images(2), np.array([3, 4]), new=3), 3, r"the labels hold 2 new class\(es\), but 3 were announced"),
         (Delivery(images(3), np.array([0, 1])), 0, "there are 3 samples but 2 labels"),
         (Delivery(images(4)), 3, "state how many new classes to look for with `new`"),
         (Delivery(images(4), new=2), 0, "the initial delivery needs labels"),

@@ -201,7 +201,7 @@ def test_a_full_disk_ends_in_one_line_and_harms_nothing(
         real(path, payload)
 
     monkeypatch.setattr(files, "_write", full)
-    with pytest.raises(WhorlError, match="No space left on device; make room, then the same command resumes"):
+    with pytest.raises(WhorlError, match="No space left on device; free some space, then repeat the command to resume"):
         run(config, small_data, tmp_path / "full")
     monkeypatch.setattr(files, "_write", real)
     path = Run.at(tmp_path / "full", config).path
@@ -256,7 +256,7 @@ def test_tensor_files_need_no_pickle(tmp_path: Path) -> None:
 
 def test_other_write_errors(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(WhorlError, match=r"cannot write .*: Not a directory; see to it that it can be written"):
+    with pytest.raises(WhorlError, match=r"cannot write .*: Not a directory; make it writable"):
         files.write_text(tmp_path / "file" / "inside", "text")
 
 
