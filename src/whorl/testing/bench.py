@@ -79,7 +79,8 @@ class Guarded:
     resident = True
 
     def __init__(self, source: ImageSource, indices: IntArray) -> None:
-        self.samples, self.size = source.read(indices), source.size
+        self.samples: Tensor = source.read(indices)
+        self.size: int = source.size
 
     def __len__(self) -> int:
         return len(self.samples)
