@@ -23,8 +23,8 @@ test-pace: $(DEV)
 	PYTHONPATH=$(CURDIR)/tests/child WHORL_PACE=fast $(BIN)/pytest -m "not slow" -q -n auto $(PROCESSES)
 
 lint: $(DEV)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/mypy
 	@echo pyright: the types of the public interface are complete
 	@found=$$(PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/basedpyright --verifytypes whorl --ignoreexternal) || { echo "$$found"; exit 1; }
