@@ -1,4 +1,4 @@
-"""Methods as a third party might write them: two that keep every promise, and others that break one each."""
+"""Methods as a third party might write them: some that keep every promise, and others that break one each."""
 
 from __future__ import annotations
 
@@ -138,3 +138,44 @@ class NotFinite(Plain):
         with torch.no_grad():
             step.model.head.weight.fill_(float("inf"))
         return {}
+
+
+class Imprints(Method):
+    """Trains nothing: ``prepare`` sets the rows of the new classes to the means of their features."""
+
+    name = "imprints"
+
+    def prepare(self, step: Step) -> None:
+        rows, features = step.model.head.weight, step.features(step.new.images)
+        with torch.no_grad():
+            for label in step.labelling.new_ids:
+                rows[label] = torch.from_numpy(features[step.new.labels == label].mean(axis=0))
+
+    def plan(self, step: Step) -> list[Phase]:
+        return []
+
+
+class NoEpochs(Imprints):
+    """The same with a phase of no epochs."""
+
+    name = "no-epochs"
+
+    def plan(self, step: Step) -> list[Phase]:
+        return [replace(step.phase("nothing", step.new, classify), epochs=0)]
+
+
+class FailsOnKnown(Plain):
+    """Assumes that all samples of a delivery have new classes."""
+
+    def plan(self, step: Step) -> list[Phase]:
+        if len(step.labelling.known_ids):
+            raise IndexError("row 0 of\na head of 2")
+        return super().plan(step)
+
+
+class AssertsBalance(Plain):
+    """Asserts that all classes have the same number of samples."""
+
+    def plan(self, step: Step) -> list[Phase]:
+        assert len({int(count) for count in np.bincount(step.new.labels) if count}) == 1
+        return super().plan(step)

@@ -52,9 +52,13 @@ def test_variants_of_methods(name: str, settings: Tree, tmp_path: Path) -> None:
     check_method(name, tmp_path, merge(OWN.get(name, {}), settings))
 
 
-@pytest.mark.parametrize("method", [strangers.TwoPhase, strangers.Anchored], ids=lambda method: method.name)
+@pytest.mark.parametrize(
+    "method",
+    [strangers.TwoPhase, strangers.Anchored, strangers.Imprints, strangers.NoEpochs],
+    ids=lambda method: method.name,
+)
 def test_methods_of_a_third_party(method: type[Method], tmp_path: Path) -> None:
-    """``Anchored`` plans with what its ``prepare`` wrote; both are given as classes, not by name."""
+    """``Anchored`` plans with what its ``prepare`` wrote; ``Imprints`` and ``NoEpochs`` train nothing."""
     check_method(method, tmp_path)
     assert method.name not in METHODS
 
@@ -75,6 +79,30 @@ def test_methods_of_a_third_party(method: type[Method], tmp_path: Path) -> None:
 def test_broken_methods_are_found(method: type[Method], line: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=line):
         check_method(method, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("method", "line", "kind"),
+    [
+        (
+            strangers.FailsOnKnown,
+            "learning a delivery of 2 new and 2 known classes with labels: IndexError: row 0 of a head of 2",
+            IndexError,
+        ),
+        (
+            strangers.AssertsBalance,
+            "learning a delivery of 2 new and 2 known classes with labels: AssertionError",
+            AssertionError,
+        ),
+    ],
+)
+def test_errors_of_a_component_name_the_delivery(
+    method: type[Method], line: str, kind: type[Exception], tmp_path: Path
+) -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_method(method, tmp_path)
+    assert str(caught.value) == line
+    assert type(caught.value.__cause__) is kind
 
 
 @pytest.mark.parametrize("name", CLUSTERERS)

@@ -24,7 +24,7 @@ from whorl.data import DataOptions, load
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples, VectorSource
 from whorl.engine import Learner
-from whorl.errors import HiddenLabelError, WhorlError
+from whorl.errors import HiddenLabelError
 from whorl.methods import method_class
 from whorl.nets.backbone import Backbone
 from whorl.nets.model import weights
@@ -40,10 +40,28 @@ Tensors = dict[str, Tensor]
 _SEEDS = count()
 
 
+class BrokenPromise(AssertionError):
+    """A check of a battery has failed. The message says which one."""
+
+
 def require(holds: bool, message: str) -> None:
-    """Raise an ``AssertionError`` with this message unless ``holds``."""
+    """Raise a ``BrokenPromise`` with this message unless ``holds``."""
     if not holds:
-        raise AssertionError(message)
+        raise BrokenPromise(message)
+
+
+@contextmanager
+def no_errors(doing: object) -> Iterator[None]:
+    """Turn any exception of the component into a ``BrokenPromise`` of one line; ``doing`` says when it was raised."""
+    try:
+        yield
+    except BrokenPromise:
+        raise
+    except HiddenLabelError as error:
+        raise BrokenPromise(f"{doing}: hidden labels were used: {error}") from error
+    except Exception as error:  # third-party code may raise anything
+        message = " ".join([f"{type(error).__name__}:", *str(error).split()]).rstrip(":")
+        raise BrokenPromise(f"{doing}: {message}") from error
 
 
 def require_same(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], what: str) -> None:
@@ -103,6 +121,11 @@ class Parcel:
     """By class, the range of its samples."""
     new: int
     hidden: bool = False
+
+    def __str__(self) -> str:
+        known = len(self.classes) - self.new
+        labels = "without labels" if self.hidden else "with labels"
+        return f"learning a delivery of {self.new} new and {known} known classes {labels}"
 
 
 @dataclass(frozen=True)
@@ -246,12 +269,8 @@ class Bench:
         """Let a learner learn a delivery; returns the positions it passed."""
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(next(_SEEDS))  # so that unseeded draws differ each time
-            try:
+            with no_errors(parcel):
                 return list(learner.learn(self.material.deliver(parcel), Silent(), resume))
-            except HiddenLabelError as error:
-                raise AssertionError(f"hidden labels were used: {error}") from error
-            except WhorlError as error:
-                raise AssertionError(f"learning failed: {error}") from error
 
     def lesson(self, learner: Learner, parcel: Parcel) -> Lesson:
         """Let a learner learn a delivery, and store every position it passes and the state it ends in."""
@@ -276,8 +295,9 @@ class Bench:
         """Learn a delivery; whether the learner has let go of its samples afterwards."""
         delivery = self.material.deliver(parcel)
         held = weakref.ref(delivery.images)
-        for _ in learner.learn(delivery, Silent()):
-            pass
+        with no_errors(parcel):
+            for _ in learner.learn(delivery, Silent()):
+                pass
         del delivery
         if held() is not None:
             gc.collect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -29,6 +29,7 @@ from whorl.testing.bench import (
     content,
     hidden,
     images,
+    no_errors,
     registered,
     require,
     require_same,
@@ -116,7 +117,8 @@ def check_lesson(bench: Bench, learner: Learner, parcel: Parcel) -> None:
         not lesson.repeated,
         f"the features of {lesson.repeated} samples were extracted again although the network had not changed",
     )
-    scores = learner.classifier.scores(bench.material.test)
+    with no_errors(f"predicting after {parcel}"):
+        scores = learner.classifier.scores(bench.material.test)
     for rule, values in scores.items():
         require(values.shape[1] == learner.known, f"{rule} gives {values.shape[1]} scores for {learner.known} classes")
         require(bool(np.isfinite(values).all()), f"some scores of {rule} are not finite")
@@ -150,8 +152,10 @@ def check_again(bench: Bench, lessons: range | list[int]) -> None:
         where = f"delivery {number + 1}"
         learner = bench.learner(number)
         before = content(learner)
-        _interrupt(bench, learner, lesson.parcel)
-        require_same(content(learner), before, f"{where} was interrupted, and the learner has changed")
+        if _interrupted(bench, learner, lesson.parcel):
+            require_same(content(learner), before, f"{where} was interrupted, and the learner has changed")
+        else:
+            learner = bench.learner(number)
         held = not bench.released(learner, lesson.parcel)
         require(held == learner.method.needs_past, f"{where}: the learner {'holds' if held else 'lost'} its samples")
         require_same(content(learner), lesson.after, f"{where} was learned again with the same seed")
@@ -164,21 +168,26 @@ def check_again(bench: Bench, lessons: range | list[int]) -> None:
             require(resumed.settled == lesson.settled, f"{where} was resumed {at}: `settle` reported other values")
 
 
-def _interrupt(bench: Bench, learner: Learner, parcel: Parcel) -> None:
-    """Stop a step in the middle of its first epoch, and once more after it."""
+def _interrupted(bench: Bench, learner: Learner, parcel: Parcel) -> bool:
+    """Stop a step in the middle of its earliest epoch, and once more after it.
+
+    False if the step cannot be stopped, because no epoch is trained; the learner has then finished it.
+    """
 
     class Stop(Exception):
         pass
 
-    class Ticker(Silent):
+    class Stopping(Silent):
         def tick(self, images: int, loss: Tensor) -> None:
             raise Stop
 
-    with suppress(Stop):
-        next(learner.learn(bench.material.deliver(parcel), Ticker()), None)
-    started: Generator[Halt, None, None] = learner.learn(bench.material.deliver(parcel), Silent())
-    next(started, None)
-    started.close()
+    for ticker in (Stopping(), Silent()):
+        started = learner.learn(bench.material.deliver(parcel), ticker)
+        with no_errors(parcel), suppress(Stop):
+            if next(started, None) is None:
+                return False
+        started.close()
+    return True
 
 
 def _positions(lesson: Lesson) -> Iterator[Halt]:

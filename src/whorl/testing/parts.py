@@ -34,6 +34,7 @@ from whorl.testing.bench import (
     content,
     hidden,
     images,
+    no_errors,
     registered,
     require,
     require_same,
@@ -83,8 +84,10 @@ def check_clusterer(clusterer: str | Callable[..., Clusterer], folder: Path) -> 
 
 def _check_clusters(made: Clusterer, points: FloatArray, k: int) -> None:
     before, seed = points.copy(), 2**62 + 5
-    found = made.fit_predict(points, k, seed)
     what = f"{k} clusters of {len(points)} samples"
+    with no_errors(what):
+        found = made.fit_predict(points, k, seed)
+        again: Clusters = made.fit_predict(points.copy(), k, seed)
     require(np.array_equal(points, before), f"{what}: the features were changed")
     require(
         found.labels.dtype == np.int64 and found.labels.shape == (len(points),), f"{what}: labels are not int64 [n]"
@@ -96,7 +99,6 @@ def _check_clusters(made: Clusterer, points: FloatArray, k: int) -> None:
     )
     inertia = np.square(points - means[found.labels]).sum()
     require(bool(np.isclose(found.inertia, inertia, rtol=1e-4, atol=1e-6)), f"{what}: the inertia is not {inertia}")
-    again: Clusters = made.fit_predict(points, k, seed)
     require(np.array_equal(again.labels, found.labels), f"{what}: the same seed gives other clusters")
 
 
@@ -149,25 +151,20 @@ def check_backbone(backbone: str | Factory | Backbone, folder: Path, inputs: Inp
         If a promise is broken. The message says which one.
     """
     if isinstance(backbone, nn.Module):
-        module = _checked(lambda: nets.checked(backbone))
+        with no_errors("the backbone"):
+            module = nets.checked(backbone)
         material = _material(nets.own_inputs(module) or inputs or images().inputs)
         _check_module(module, material)
         _check_learning(folder, {}, material, module)
         return
     material = _material(inputs or images().inputs)
     with registered(BACKBONES, cast("str | Factory", backbone), "backbone on the bench") as name:
-        one, two = (_checked(lambda: nets.build(name, material.inputs, True, 7)) for _ in range(2))
+        with no_errors("making the backbone"):
+            one, two = (nets.build(name, material.inputs, True, 7) for _ in range(2))
         require_same(weights(_module(one)), weights(_module(two)), "two networks drawn with the same seed")
         material = _material(nets.own_inputs(one) or material.inputs)
         _check_module(one, material)
         _check_learning(folder, {"net": {"arch": name}}, material)
-
-
-def _checked(make: Callable[[], Backbone]) -> Backbone:
-    try:
-        return make()
-    except WhorlError as error:
-        raise AssertionError(str(error)) from error
 
 
 def _module(backbone: Backbone) -> nn.Module:
@@ -185,7 +182,7 @@ def _check_module(backbone: Backbone, material: Material) -> None:
     x = material.inputs.fixed(material.test.read(np.arange(6)))
 
     def features(of: nn.Module, inputs: Tensor) -> Tensor:
-        with torch.no_grad():
+        with torch.no_grad(), no_errors(f"the features of prepared inputs {list(inputs.shape)}"):
             found: Tensor = of(inputs)
         return found
 
