@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from whorl.config import ExperimentConfig, LearnerConfig, Tree, checked, merge
-from whorl.data import find_loader
+from whorl.data import find_loader, traits_of
 from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.errors import WhorlError, unknown
 from whorl.methods import method_class
@@ -30,32 +28,6 @@ RECIPES: dict[str, Tree] = {
 }
 
 
-@dataclass(frozen=True)
-class Traits:
-    """What is known about a data set before it is loaded."""
-
-    size: int = 64
-    photos: bool = False
-    vectors: bool = False
-    classes: int | None = None
-    usual: Tree | None = None
-    """Config values that suit the data set."""
-
-
-_TRAITS: dict[str, Traits] = {
-    # A network that has seen two digits sees little in others; one that has seen six clusters new ones well. In natural
-    # order the last pair would be 8 and 9, which it often confuses; order A mixes the digits.
-    "digits": Traits(
-        8,
-        classes=10,
-        usual={"recipe": "demo", "stream": {"step": 2, "first": 6, "order": "A"}, "net": {"arch": "tiny"}},
-    ),
-    "synthetic": Traits(16, usual={"recipe": "demo", "stream": {"step": 2}, "net": {"arch": "tiny"}}),
-    "cifar100": Traits(32, classes=100, usual={"stream": {"step": 10, "order": "A"}}),
-    "imagenet": Traits(224, photos=True, classes=1000, usual={"stream": {"step": 100, "order": "A"}}),
-    "imagenet100": Traits(224, photos=True, classes=100, usual={"stream": {"step": 10, "order": "A"}}),
-    "vectors": Traits(0, vectors=True),
-}
 _KEY = {"optim": "optim.lr=0.05", "data": "data.name=digits", "stream": "stream.step=2", "method": "method.name=ours"}
 
 
@@ -64,8 +36,7 @@ def resolve(asked: Tree) -> ExperimentConfig:
     _require_sections(asked)
     data = asked.get("data", {})
     name = str(data.get("name", "digits"))
-    find_loader(name)
-    traits = _TRAITS.get(name, Traits())
+    traits = traits_of(find_loader(name))
     size = int(data.get("resize") or traits.size)
     photos = traits.photos or size >= PHOTO_SIZE
     setting = Setting("", size, photos, traits.vectors, data.get("classes") or traits.classes, asked.get("method", {}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, update_wrapper
 from pathlib import Path
 
 from whorl import registry
@@ -16,6 +16,7 @@ from whorl.data.options import DataOptions, Notify
 from whorl.data.shape import shape
 from whorl.data.source import ArraySource, Concat, Dataset, FileSource, Subset, VectorSource, batches
 from whorl.data.synthetic import load_synthetic
+from whorl.data.traits import Traits, declares, traits_of
 from whorl.data.trouble import file_errors
 from whorl.data.vectors import load_vectors
 
@@ -29,18 +30,22 @@ __all__ = [
     "Loader",
     "Notify",
     "Subset",
+    "Traits",
     "VectorSource",
     "batches",
+    "declares",
     "fetch_cifar100",
     "find_loader",
     "load",
     "names",
+    "traits_of",
 ]
 
 Loader = Callable[[Path | None, DataOptions, Notify], Dataset]
 """The type of a loader, called with ``data_dir``, the options and a callback for messages.
 
-Other packages register loaders as entry points of the group ``whorl.data``.
+Other packages register loaders as entry points of the group ``whorl.data``, and declare with :func:`declares` what the
+network and the constants depend on.
 """
 
 LOADERS: dict[str, Loader] = {
@@ -65,7 +70,7 @@ def names() -> list[str]:
 def find_loader(name: str) -> Loader:
     """The loader of the data set ``name``."""
     if name.startswith(_HUB):
-        return partial(load_hub, name.removeprefix(_HUB))
+        return update_wrapper(partial(load_hub, name.removeprefix(_HUB)), load_hub)
     return registry.find("data set", name, LOADERS, _GROUP)
 
 

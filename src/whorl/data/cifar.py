@@ -14,6 +14,7 @@ from whorl.data.download import cache, fetch, md5
 from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.source import ArraySource, Dataset
+from whorl.data.traits import Traits, declares
 from whorl.data.trouble import file_errors, reason
 from whorl.errors import WhorlError
 from whorl.types import IntArray
@@ -36,6 +37,7 @@ sunflower sweet_pepper table tank telephone television tiger tractor train trout
 wolf woman worm"""
 
 
+@declares(Traits(32, classes=100, usual={"stream": {"step": 10, "order": "A"}}))
 def load_cifar100(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """CIFAR-100 from a folder or an archive. Without ``directory``: from the user's cache, downloaded if necessary."""
     place = fetch_cifar100(None) if directory is None else _locate(directory)

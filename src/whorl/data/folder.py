@@ -8,11 +8,13 @@ from whorl.data.files import existing, read_listings, scan
 from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import fits
 from whorl.data.source import Dataset
+from whorl.data.traits import Traits, declares
 from whorl.errors import WhorlError
 
 SIZE = 32
 
 
+@declares(Traits(SIZE))
 def load_folder(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """DIR/train/CLASS/* with DIR/test/CLASS/* (or val); or DIR/CLASS/*, of which a fifth per class is for testing."""
     root, size = existing(directory, "folder"), options.resize or SIZE

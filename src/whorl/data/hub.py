@@ -15,6 +15,7 @@ from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import Part, assemble, digest, fits, same_classes
 from whorl.data.source import Dataset, Subset, stack
+from whorl.data.traits import Traits, declares
 from whorl.data.trouble import reason
 from whorl.errors import WhorlError
 from whorl.types import IntArray
@@ -51,6 +52,7 @@ class HubSource:
         return stack(self.image, indices, self.size)
 
 
+@declares(Traits(SIZE))
 def load_hub(reference: str, directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """The data set ``reference``: a folder written by ``save_to_disk``, or anything that ``load_dataset`` accepts.
 

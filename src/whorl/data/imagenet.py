@@ -12,6 +12,7 @@ from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import few
 from whorl.data.source import Dataset
+from whorl.data.traits import Traits, declares
 from whorl.errors import WhorlError
 
 INPUT = 224
@@ -25,11 +26,13 @@ _S2 = """
 911 912 928 959 966 979 988 989 990 999"""
 
 
+@declares(Traits(INPUT, photos=True, classes=1000, usual={"stream": {"step": 100, "order": "A"}}))
 def load_imagenet(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """All classes in DIR/train, in the order of their WordNet ids."""
     return _load("imagenet", directory, None, options, notify)
 
 
+@declares(Traits(INPUT, photos=True, classes=100, usual={"stream": {"step": 10, "order": "A"}}))
 def load_imagenet100(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """The classes of ``options.subset``: S1 (classes 0 to 99), S2 (drawn with seed 1993) or those listed in a file."""
     return _load("imagenet100", directory, subset_wnids(options.subset), options, notify)

@@ -10,6 +10,7 @@ import torch
 from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.source import ArraySource, Dataset
+from whorl.data.traits import Traits, declares
 from whorl.types import FloatArray, IntArray
 
 SIZE = 16
@@ -21,6 +22,7 @@ _SHIFT = 3
 _NOISE = 0.25
 
 
+@declares(Traits(SIZE, usual={"recipe": "demo", "stream": {"step": 2}, "net": {"arch": "tiny"}}))
 def load_synthetic(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """``options.classes`` (10) textures with 20 test and 100 training images per class (``per_class`` if more)."""
     classes = options.classes or 10

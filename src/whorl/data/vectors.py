@@ -17,6 +17,7 @@ from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import Part, assemble, same_classes
 from whorl.data.source import Dataset, VectorSource
+from whorl.data.traits import Traits, declares
 from whorl.data.trouble import reason
 from whorl.errors import WhorlError
 from whorl.types import FloatArray, ImageSource, IntArray
@@ -25,6 +26,7 @@ _CHUNK = 4096
 _ARRAYS = ("train", "train_labels", "test", "test_labels")
 
 
+@declares(Traits(0, vectors=True))
 def load_vectors(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """The vectors in the npz file ``directory``: arrays ``train``, ``train_labels``, ``test`` and ``test_labels``.
 
