@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from whorl.data.source import ArraySource, VectorSource
 from whorl.memory import Memory
-from whorl.memory.holdout import hold_out, is_held_out, weave
-from whorl.types import IntArray
+from whorl.memory.holdout import hold_out, is_held_out, stored_ranks, weave
+from whorl.types import IntArray, Labelling
 
 
 @pytest.mark.parametrize("quota", [1, 4, 20, 23, 200])
@@ -99,3 +100,35 @@ def test_every_prefix_has_its_share(policy_quota: int, left: int) -> None:
     stored = memory.images[:, 0, 0, 0].numpy()
     assert np.array_equal(np.flatnonzero(stored >= 100), held)
     assert np.bincount(memory.labels[held], minlength=2).tolist() == [left // every] * 2
+
+
+def test_stored_ranks() -> None:
+    """Per class: a sample that is stored under another label is not found."""
+    draws = torch.randint(0, 256, (12, 2, 2, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    memory = Memory("per-class", 4).add(draws[:8], np.repeat([0, 1], 4), 1)
+    offered = ArraySource(draws[[9, 2, 5, 0, 10, 4, 7]])
+    labels = Labelling(np.array([0, 0, 1, 0, 2, 0, 1]), 2, 1)
+    assert stored_ranks(memory, offered, labels).tolist() == [-1, 2, 1, 0, -1, -1, 3]
+    assert stored_ranks(Memory("per-class", 4), offered, labels).tolist() == [-1] * 7
+    points = torch.arange(6.0).view(3, 2)
+    vectors = Memory("per-class", 4).add(points, np.zeros(3, dtype=np.int64), 1)
+    near = VectorSource(points[[2, 1]] + torch.tensor([[0.0], [1e-6]]))
+    assert stored_ranks(vectors, near, Labelling(np.zeros(2, dtype=np.int64), 1, 0)).tolist() == [2, -1]
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_stored_samples_keep_their_role(every: int) -> None:
+    """Repeats of held-out exemplars are held out, those of trained ones never; the rest is drawn from the others."""
+    labels = np.repeat([0, 1, 2], 12)
+    ranks = np.full(36, -1)
+    ranks[[0, 3, 7, 11]] = [2, 0, 1, 5]
+    ranks[12:24] = np.arange(12)
+    for seed in range(20):
+        held = hold_out(labels, 8, every, seed, ranks)
+        assert held.tolist() == sorted(set(held.tolist()))
+        stored = held[ranks[held] >= 0]
+        assert stored.tolist() == [i for i in range(36) if ranks[i] >= 0 and (ranks[i] + 1) % every == 0]
+        drawn = np.bincount(labels[held[ranks[held] < 0]], minlength=3).tolist()
+        assert drawn == [8 // every - 2, 0, 8 // every]  # two of class 0 are held out already, and enough of class 1
+        alone = hold_out(labels, 8, every, seed)
+        assert held[labels[held] == 2].tolist() == alone[labels[alone] == 2].tolist()

@@ -130,3 +130,32 @@ def test_stored_held_out_exemplars_stay_held_out(memory: Memory, mixed: Update) 
 def test_nothing_is_stored_without_a_quota(mixed: Update) -> None:
     after, found = updated(Memory("per-class", 0), mixed, replace(HERD, quota=0))
     assert len(after) == len(found) == 0
+
+
+@pytest.mark.parametrize("every", [0, 2])
+def test_a_repeated_delivery_stores_no_sample_twice(every: int, memory: Memory, mixed: Update) -> None:
+    """Exemplars that are delivered again keep their roles: those held out at every k-th rank stay there."""
+    again = [0, 1, 2, 3, 20, 21]
+    images = ArraySource(numbered([*again, 4, 5]))
+    labels = Labelling(np.array([0] * 6 + [1] * 2), 2, 0)
+    # Held out by a caller that does not know the roles: images 0 and 4, which were trained on, and 20.
+    update = replace(mixed, images=images, labels=labels, held=np.array([0, 4, 6]), hold_out_every=every)
+    after, found = updated(memory, update, HERD)
+    kept = names(after.images)
+    assert len(set(kept)) == len(kept) == 8
+    if not every:
+        assert kept[:4] == herded(again, 4)
+        assert kept[4:] == herded([4, 5, 6, 7], 4)
+    else:
+        assert kept[:4:2] == herded([0, 2, 21], 2)
+        assert kept[1:4:2] == [1, 3]
+        assert kept[4::2] == herded([4, 6], 2)
+        assert kept[5::2] == [5, 7]
+    assert after.tasks.tolist() == [1 if name < 20 else 2 for name in kept]
+    np.testing.assert_array_equal(found, TABLE[kept])
+
+
+def test_the_same_sample_in_another_class_is_another_exemplar(memory: Memory, mixed: Update) -> None:
+    images, labels = ArraySource(numbered([4, 5])), Labelling(np.array([0, 0]), 2, 0)
+    after, _ = updated(memory, replace(mixed, images=images, labels=labels), HERD)
+    assert names(after.images)[:4] == herded([0, 1, 2, 3, 4, 5], 4)

@@ -193,3 +193,13 @@ def test_labels_of_known_classes_are_learned(name: str, small_data: Dataset) -> 
     one, other = (at.batch(labels=held[(torch.arange(12) + shift) % len(held)]) for shift in (0, 1))
     loss = at.phase().loss
     assert not torch.equal(loss(one), loss(other))
+
+
+@pytest.mark.parametrize("method", ["ours", "bic"])
+def test_exemplars_that_are_delivered_again_are_stored_once(method: str, small_data: Dataset) -> None:
+    config = checks.small_config(method__name=method, labels="given", memory__select="random")
+    learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
+    checks.learn(learner, stream[:2])
+    checks.learn(learner, Stream([Delivery(learner.memory.source, learner.memory.labels)]))
+    assert np.bincount(learner.memory.labels).tolist() == [4] * 4
+    assert len(torch.unique(learner.memory.images.flatten(1), dim=0)) == 16

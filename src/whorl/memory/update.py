@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whorl.memory.holdout import is_held_out, weave
+from whorl.memory.holdout import is_held_out, positions, weave
 from whorl.memory.memory import Memory
 from whorl.memory.nme import class_means
 from whorl.memory.select import Selection, exemplars
@@ -48,14 +48,15 @@ def updated(memory: Memory, update: Update, how: Selection) -> tuple[Memory, Flo
     """The memory after a delivery, and the features of its exemplars by the model after the step.
 
     New classes get exemplars by Algorithm 2. For known classes with samples in the delivery, exemplars are selected
-    among the stored ones and the new samples together.
+    among the stored ones and the new samples together; a sample that is stored already is offered once.
     """
     old = update.features(memory.source) if len(memory) else np.empty((0, 0), dtype=np.float32)
     if how.quota == 0 or not len(update.labels.ids):
         return memory, old
-    additions = [_improved(memory, old, update, how, int(label)) for label in update.labels.known_ids]
+    new = update.features(update.images)
+    additions = [_improved(memory, (old, new), update, how, int(label)) for label in update.labels.known_ids]
     if update.labels.new:
-        additions.append(_of_new_classes(update, how))
+        additions.append(_of_new_classes(update, new, how))
     labels = np.concatenate([one.labels for one in additions])
     images, tasks = torch.cat([one.images for one in additions]), np.concatenate([one.tasks for one in additions])
     found = np.concatenate([one.features for one in additions])
@@ -71,8 +72,8 @@ def exemplar_means(memory: Memory, seen: FloatArray, features: Features, mirror:
     return class_means(seen, labels, features.model.classes)
 
 
-def _of_new_classes(update: Update, how: Selection) -> _Addition:
-    labels, features = update.labels, update.features(update.images)
+def _of_new_classes(update: Update, features: FloatArray, how: Selection) -> _Addition:
+    labels = update.labels
     trained = np.setdiff1d(np.flatnonzero(labels.is_new), update.held)
     offered = Labelling(labels.ids[trained], labels.known, labels.new)
     chosen, ids = exemplars(features[trained], offered, how)
@@ -86,16 +87,21 @@ def _of_new_classes(update: Update, how: Selection) -> _Addition:
     )
 
 
-def _improved(memory: Memory, old: FloatArray, update: Update, how: Selection, label: int) -> _Addition:
+def _improved(
+    memory: Memory, known: tuple[FloatArray, FloatArray], update: Update, how: Selection, label: int
+) -> _Addition:
     """The best exemplars of a known class among the stored ones and the delivery's samples.
 
-    Samples that were held out before, or are now, stay held out: none of them is ever trained on.
+    ``known`` are the features of both. Samples that were held out before, or are now, stay held out: none of them is
+    ever trained on. A delivered sample that is stored already is left out, and the stored one keeps its role.
     """
     stored, mine = np.flatnonzero(memory.labels == label), np.flatnonzero(update.labels.ids == label)
-    images, features = update.images.read(mine).cpu(), update.features(update.images)[mine]
+    images = update.images.read(mine).cpu()
     if len(stored):
-        images = torch.cat([memory.images[torch.from_numpy(stored)], images])
-        features = np.concatenate([old[stored], features])
+        there = memory.images[torch.from_numpy(stored)]
+        unseen = positions(there, images) < 0
+        mine, images = mine[unseen], torch.cat([there, images[torch.from_numpy(unseen)]])
+    features = np.concatenate([known[0][stored], known[1][mine]]) if len(stored) else known[1][mine]
     tasks = np.concatenate([memory.tasks[stored], np.full(len(mine), update.number)])
     every, held = update.hold_out_every, np.zeros(len(features), dtype=np.bool_)
     if every:
