@@ -15,7 +15,7 @@ from whorl.nets import extract as module
 from whorl.nets.backbone import build
 from whorl.nets.extract import BATCH, Features, extract
 from whorl.nets.heads import HEADS
-from whorl.nets.model import Model
+from whorl.nets.model import Model, weights
 from whorl.runtime import Runtime
 from whorl.types import FloatArray, ImageSource
 
@@ -85,7 +85,7 @@ def test_features_are_extracted_once_per_state_of_the_backbone(extracted: list[t
 
 
 def test_any_change_of_the_backbone_is_noticed(extracted: list[tuple[int, bool]]) -> None:
-    """A training pass changes the running statistics; loading and an optimiser's step change the weights."""
+    """A training pass changes the running statistics; an optimiser, loading and ``.data`` change the weights."""
     model, source = tiny(), images(5)
     features = Features(model, INPUTS, Runtime())
     optimiser = torch.optim.SGD(model.parameters(), 0.1)
@@ -100,9 +100,20 @@ def test_any_change_of_the_backbone_is_noticed(extracted: list[tuple[int, bool]]
     model.train()(INPUTS.fixed(source.images))
     features(source)
     assert len(extracted) == 3
-    model.load(model.state_dict())
+    other = {name: value + 1 if name.startswith("backbone.stem") else value for name, value in weights(model).items()}
+    model.load(other)
     features(source)
     assert len(extracted) == 4
+    next(model.backbone.parameters()).data.mul_(2)
+    changed = features(source)
+    assert len(extracted) == 5
+    np.testing.assert_array_equal(changed, extract(model.frozen().backbone, 32, source, INPUTS, Runtime()))
+    list(model.backbone.buffers())[0].data[0] += 1
+    features(source)
+    assert len(extracted) == 6
+    model.load(weights(model))
+    assert features(source) is features(source)
+    assert len(extracted) == 6  # the same values
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from whorl.data.inputs import Inputs
 from whorl.data.source import batches
@@ -36,22 +36,24 @@ class Features:
     """Features of a model in training, computed once per source for as long as the backbone does not change.
 
     Labels, imprinting, exemplar selection and class means all ask for the features of the same samples. Each set is
-    extracted once per state of the backbone; any change of its parameters or buffers discards what was computed.
+    extracted once per state of the backbone; any change of its parameters or buffers discards what was computed. The
+    values are compared, because version counters miss writes through ``.data``.
     """
 
     def __init__(self, model: Model, inputs: Inputs, runtime: Runtime) -> None:
         self.model: Model = model
         self._inputs, self._runtime = inputs, runtime
-        self._state: tuple[tuple[int, int], ...] = ()
+        self._state: list[Tensor] = []
         self._frozen: nn.Module | None = None
         self._known: dict[tuple[int, bool], tuple[ImageSource, FloatArray]] = {}
 
     def __call__(self, images: ImageSource, mirror: bool = False) -> FloatArray:
         """The features [n, dim] of ``images``, or of their mirror images."""
-        # In-place changes, such as those of an optimiser, raise a tensor's version counter.
-        state = tuple((t.data_ptr(), t._version) for t in self.model.backbone.state_dict(keep_vars=True).values())
-        if self._frozen is None or state != self._state:
-            self._state, self._frozen, self._known = state, fold(self.model.backbone), {}
+        backbone = self.model.backbone
+        state = [one.detach() for one in (*backbone.parameters(), *backbone.buffers())]
+        same = len(state) == len(self._state) and all(map(torch.equal, state, self._state))
+        if self._frozen is None or not same:
+            self._state, self._frozen, self._known = [one.clone() for one in state], fold(backbone), {}
         key = id(images), mirror
         if key not in self._known:
             found = extract(self._frozen, self.model.dim, images, self._inputs, self._runtime, mirror)
