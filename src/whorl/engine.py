@@ -13,7 +13,7 @@ from whorl import cluster
 from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
-from whorl.data.source import Samples
+from whorl.data.source import Samples, in_memory
 from whorl.labels import extractors
 from whorl.labels.labeler import Labeler
 from whorl.memory.holdout import hold_out
@@ -180,7 +180,7 @@ class Learner:
         self.sizes = (*self.sizes, labels.new)
         self.names = (*self.names, *(names or labels.new_ids.tolist()))
         if self.method.needs_past:
-            self.past = (*self.past, Samples(training.delivery.images, labels.ids))
+            self.past = (*self.past, Samples(_copied(training.delivery.images), labels.ids))
 
     @property
     def _mirror(self) -> bool:
@@ -219,3 +219,8 @@ class Learner:
             dim=self.model.dim,
             seed=self.config.seed,
         )
+
+
+def _copied(images: ImageSource) -> ImageSource:
+    """A copy of samples in memory, which the caller may change later. Others are read again when they are needed."""
+    return in_memory(images.read(np.arange(len(images)))) if images.resident else images
