@@ -60,7 +60,8 @@ def test_means_are_computed_once(learner: Learner) -> None:
     """When a delivery has been learned; classifiers share them and have no exemplars."""
     classifier = learner.classifier
     assert classifier.means is not None
-    assert classifier.means is learner.classifier.means
+    assert learner.classifier.means is not None
+    assert np.shares_memory(classifier.means, learner.classifier.means)
     np.testing.assert_allclose(np.linalg.norm(classifier.means, axis=1), 1, rtol=1e-5)
     assert not any(value is learner.memory for value in vars(classifier).values())
 

@@ -71,7 +71,7 @@ def test_methods_of_a_third_party(method: type[Method], tmp_path: Path) -> None:
         (strangers.Counts, "delivery 1 was stopped after epoch 1 of phase 1 and resumed"),
         (strangers.ChangesTeacher, "the previous model was changed in a step"),
         (strangers.ChangesMemory, "delivery 2 was interrupted, and the learner has changed"),
-        (strangers.Hoards, "delivery 1: the learner holds its samples"),
+        (strangers.Hoards, "delivery 1: the learner still holds the samples"),
         (strangers.ExtractsTwice, "the features of 28 samples were extracted again"),
         (strangers.NotFinite, "some scores of fc are not finite"),
     ],

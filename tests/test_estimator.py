@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pytest
 import torch
 from PIL import Image
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
@@ -19,8 +20,10 @@ from whorl import Inputs, Whorl, WhorlError
 from whorl.data import DataOptions, load
 from whorl.data.stream import class_incremental, split_sizes
 from whorl.experiment import run
+from whorl.nets.backbone import BACKBONES
 from whorl.progress import Quiet
 from whorl.recipes import resolve
+from whorl.runs import files
 from whorl.runs.run import Run
 from whorl.state import State
 from whorl.types import HIDDEN, IntArray, granted
@@ -312,11 +315,29 @@ def test_a_backbone_brought_along(photos: tuple[npt.NDArray[np.uint8], IntArray,
     model.save(tmp_path)
     with pytest.raises(WhorlError, match="was learned with its own backbone; pass it as `net`"):
         Whorl.load(tmp_path)
+    with pytest.raises(WhorlError, match="does not fit this backbone; pass the one that it was learned with"):
+        Whorl.load(tmp_path, net=BACKBONES["tiny"](net.inputs, True))  # type: ignore[arg-type]
     loaded = Whorl.load(tmp_path, net=Mine(), verbose=0)
     assert same(state(loaded), state(model))
     assert same(state(loaded.learn(pixels, new=1)), state(model.learn(pixels, new=1)))
     with pytest.raises(WhorlError, match="needs an integer attribute `dim`"):
         Whorl(net=nn.Linear(3, 3)).learn(pixels, labels)
+    net.dim = 11
+    with pytest.raises(WhorlError, match=r"features of shape \(1, 12\) for 1 samples, but its `dim` is 11"):
+        Whorl(net=net, verbose=0).learn(pixels, labels)
+
+
+def test_a_registered_backbone_with_its_own_inputs(
+    photos: tuple[npt.NDArray[np.uint8], IntArray, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pixels, labels, _ = photos
+    monkeypatch.setitem(BACKBONES, "mine", lambda inputs, final_relu: Mine())
+    options = {"train.first_epochs": 0}
+    model = Whorl(net="mine", options=options, verbose=0).learn(pixels.repeat(2, 1).repeat(2, 2), labels)
+    assert model.classifier_.inputs == Mine().inputs
+    assert model.transform(pixels) == pytest.approx(
+        Whorl(net=Mine(), options=options, verbose=0).learn(pixels, labels).transform(pixels)
+    )
 
 
 def test_what_a_stored_model_says(tmp_path: Path) -> None:
@@ -331,6 +352,52 @@ def test_what_a_stored_model_says(tmp_path: Path) -> None:
         Whorl.load(tmp_path / "zoo", net=Mine())
 
 
+def test_numbers_of_numpy_can_be_stored(tmp_path: Path) -> None:
+    options = {"memory.quota": np.int64(3), "optim.lr": np.float64(0.1), "train.first_epochs": 1, "train.epochs": 1}
+    model = Whorl("icarl", options=options, random_state=np.int64(2), verbose=0).learn(X, Y)  # type: ignore[arg-type]
+    model.learn(X, new=np.int64(2)).save(tmp_path)  # type: ignore[arg-type]
+    loaded = Whorl.load(tmp_path / "model.safetensors", verbose=0)
+    assert same(state(loaded), state(model))
+    assert (loaded.random_state, loaded.config_) == (2, model.config_)
+
+
+@pytest.mark.parametrize("method", ["joint", "icarl"])
+def test_samples_that_change_later_do_not_matter(method: str, tmp_path: Path) -> None:
+    x, z = X.copy(), vectors([3, 4], seed=1)[0]
+    model = Whorl(method, options=FEW, verbose=0).learn(x, Y)
+    model.save(tmp_path)
+    x[:] = 0
+    assert same(state(model.learn(z, new=2)), state(Whorl.load(tmp_path, verbose=0).learn(z, new=2)))
+
+
+def test_the_classifier_cannot_be_changed() -> None:
+    model = taught()
+    means = model.classifier_.means
+    assert means is not None
+    with pytest.raises(ValueError, match="read-only"):
+        means[0, 0] = 99
+
+
+def test_scikit_learns_tools() -> None:
+    assert is_classifier(Whorl())
+    model = Whorl("icarl", options=FEW, verbose=0)
+    assert cross_val_score(model, X, Y, cv=2).tolist() == [1, 1]  # folds by class
+    still = X.copy()
+    still.setflags(write=False)  # torch would warn
+    assert same(state(clone(model).learn(still, Y)), state(model.learn(X, Y)))
+
+
+def test_files_of_the_last_delivery(photos: tuple[npt.NDArray[np.uint8], IntArray, Path], tmp_path: Path) -> None:
+    pixels, labels, root = photos
+    paths = [str(path) for path in sorted(root.rglob("*.png"))]
+    model = Whorl(net="tiny", options=FEW, verbose=0).learn(root)
+    assert list(model.files_) == paths
+    model.save(tmp_path / "zoo")
+    assert Whorl.load(tmp_path / "zoo").files_ == model.files_
+    assert list(model.learn(paths[:6], new=1).files_) == paths[:6]
+    assert model.learn(pixels, labels=np.array(["dark", "light"])[labels]).files_ == ()
+
+
 def test_files_that_are_not_models(tmp_path: Path) -> None:
     with pytest.raises(WhorlError, match=r"has no model\.safetensors; pass a folder that Whorl\.save wrote"):
         Whorl.load(tmp_path)
@@ -343,10 +410,21 @@ def test_files_that_are_not_models(tmp_path: Path) -> None:
     path.unlink()
     taught().save(tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(WhorlError, match=r"cannot read .*model\.safetensors"):
+    with pytest.raises(WhorlError, match=r"cannot read .*model\.safetensors.*; save the model again, or pass another"):
         Whorl.load(tmp_path)
-    with pytest.raises(WhorlError, match="cannot"):
-        taught().save(path)
+    taught().save(tmp_path)  # a damaged model may be replaced
+    with pytest.raises(WhorlError, match=r"cannot make the folder .*: .*; choose another one"):
+        taught().save(path / "inside")
+    tensors, about = files.read_tensors(path)
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"format": 99}, r"has format 99, made by a newer whorl; update this one \(2\)"),
+        ({"estimator": {}}, r"is damaged \(Field required\); save the model again"),
+        ({"inputs": None}, r"does not belong here \(no 'inputs'\); save the model again"),
+    ]
+    for change, message in changes:
+        files.write_tensors(path, tensors, {**about, **change})
+        with pytest.raises(WhorlError, match=message):
+            Whorl.load(tmp_path)
 
 
 X, Y = vectors([0, 1, 2])
@@ -361,7 +439,12 @@ BAD: list[tuple[dict[str, Any], tuple[Any, ...], str]] = [
     ({}, (np.full((4, 3), np.nan), [0, 0, 1, 1]), "some vectors are not finite"),
     ({}, (np.zeros((4, 3, 8, 8), np.uint8), [0, 0, 1, 1]), "not uint8 (4, 3, 8, 8); move the channels to the end"),
     ({}, (np.zeros((4, 8, 8, 3)), [0, 0, 1, 1]), "images must be uint8 in 0..255, not float64 (4, 8, 8, 3)"),
-    ({}, (np.zeros((4, 7), int), [0, 0, 1, 1]), "samples must be uint8 images [n, height, width, 3] or float vectors"),
+    ({}, (np.zeros((4, 7, 7)), [0, 0, 1, 1]), "samples must be uint8 images [n, height, width, 3] or vectors of"),
+    ({}, (np.zeros((4, 0)), [0, 0, 1, 1]), "or vectors of numbers [n, d], not float64 (4, 0)"),
+    ({}, (np.zeros((4, 0, 8, 3), np.uint8), [0, 0, 1, 1]), "not uint8 (4, 0, 8, 3)"),
+    ({}, (np.full((4, 3), 1e300), [0, 0, 1, 1]), "some vectors are not finite in float32"),
+    ({}, ([[1.0, 2.0], [3.0]], [0, 1]), "the samples differ in length; all of them must have the same shape"),
+    ({}, (X, np.full(60, 2**63, np.uint64)), "`labels` must not exceed 9223372036854775807"),
     ({}, (PIXELS[:0], []), "there are no samples"),
     ({}, ("nowhere", "folders"), "nowhere is not a folder"),
     ({}, (["nowhere.png"], [0]), "nowhere.png: cannot be read as an image (no such file or directory); repair"),
@@ -372,6 +455,15 @@ BAD: list[tuple[dict[str, Any], tuple[Any, ...], str]] = [
     ({"net": "mlp"}, (PIXELS, [0, 0, 1, 1]), "network 'mlp' does not take images"),
     ({"recipe": "slow"}, (X, Y), "unknown recipe 'slow'"),
     ({"device": "cuda:9"}, (X, Y), "`device=cuda:9` is not available here"),
+    ({"device": None}, (X, Y), "`device` must be a string, not None"),
+    ({"inputs": 3}, (X, Y), "`inputs`: "),
+    ({"random_state": None}, (X, Y), "`random_state` must be an integer, not None"),
+    ({"random_state": 0.5}, (X, Y), "`random_state` must be an integer, not 0.5"),
+    ({"method": None}, (X, Y), "`method`: input should be a valid string, not None"),
+    ({"options": [("memory.quota", 3)]}, (X, Y), "`options`: input should be a valid dictionary"),
+    ({"options": {"memory.quota": {1}}}, (X, Y), "`options` must be config values by key ({1} cannot be stored)"),
+    ({"options": {"seed": 5}}, (X, Y), "set `seed` by the parameter `random_state`, not by `options`"),
+    ({"options": {"method.name": "wa"}}, (X, Y), "set `method.name` by the parameter `method`"),
     ({"options": {"memory.quota": -1}}, (X, Y), "config memory.quota: input should be greater than or equal to 0"),
     ({"options": {"memory.qota": 1}}, (X, Y), "unknown config key 'memory.qota'; did you mean 'memory.quota'?"),
     ({"options": {"data.name": "digits"}}, (X, Y), "unknown config key 'data'"),
@@ -393,7 +485,9 @@ def test_mistakes_in_later_deliveries() -> None:
         ((X,), "a delivery without labels needs `new`, the number of new classes, between 1 and 60"),
         ((X, None, 0), "between 1 and 60"),
         ((X, None, 61), "between 1 and 60"),
-        ((X, ["a"] * 60), "the classes so far are called by integers; `labels` must be integers too, not strings"),
+        ((X, None, 2.5), "`new` must be an integer, not 2.5"),
+        ((X, None, "2"), "`new` must be an integer, not '2'"),
+        ((X, ["a"] * 60), "the classes so far have integers as names; `labels` must be integers too, not strings"),
         ((PIXELS, [0, 0, 1, 1]), "the network takes vectors of length 10, not images of side 10"),
         ((X[:, :9], Y), "the network takes vectors of length 10, not vectors of length 9"),
     ):
@@ -401,6 +495,12 @@ def test_mistakes_in_later_deliveries() -> None:
             model.learn(*words)
     with pytest.raises(WhorlError, match="the network takes vectors of length 10, not vectors of length 9"):
         model.predict(X[:, :9])
+    with pytest.raises(WhorlError, match="have integers as names; `labels` must be integers too, not strings"):
+        model.score(X, Y.astype(str))
+    large = Whorl("icarl", verbose=0, options=FEW).learn(X, Y + (2**63 - 4))
+    with pytest.raises(WhorlError, match="no integers left to name new classes after 9223372036854775806"):
+        large.learn(X, new=2)
+    assert large.learn(X, new=1).classes_.tolist() == [2**63 - 4, 2**63 - 3, 2**63 - 2, 2**63 - 1]
     model.set_params(method="wa")
     with pytest.raises(WhorlError, match="`method` cannot change after the initial delivery; make a new Whorl instead"):
         model.learn(X, new=2)

@@ -46,6 +46,12 @@ class Classifier:
     rule: str
     runtime: Runtime
 
+    def __post_init__(self) -> None:
+        if self.means is not None:
+            means = self.means.view()
+            means.setflags(write=False)
+            object.__setattr__(self, "means", means)
+
     def features(self, images: ImageSource) -> FloatArray:
         """The features [n, dim] of the samples."""
         self.inputs.check(images)

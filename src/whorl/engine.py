@@ -13,10 +13,10 @@ from whorl import cluster
 from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
-from whorl.data.source import Samples
+from whorl.data.source import Samples, in_memory
 from whorl.labels import extractors
 from whorl.labels.labeler import Labeler
-from whorl.memory.holdout import hold_out
+from whorl.memory.holdout import hold_out, stored_ranks
 from whorl.memory.memory import Memory
 from whorl.memory.select import Selection, get_selector
 from whorl.memory.update import Update, exemplar_means, updated
@@ -150,7 +150,7 @@ class Learner:
             number=len(self.sizes) + 1,
             delivery=delivery,
             labels=labels,
-            held=self._held_out(labels),
+            held=self._held_out(delivery.images, labels),
             model=features.model,
             features=features,
             previous=self.frozen,
@@ -180,7 +180,7 @@ class Learner:
         self.sizes = (*self.sizes, labels.new)
         self.names = (*self.names, *(names or labels.new_ids.tolist()))
         if self.method.needs_past:
-            self.past = (*self.past, Samples(training.delivery.images, labels.ids))
+            self.past = (*self.past, Samples(_copied(training.delivery.images), labels.ids))
 
     @property
     def _mirror(self) -> bool:
@@ -196,13 +196,14 @@ class Learner:
         load = Load(len(self.sizes) + 1, self.known, new, len(delivery.images), past, self.inputs)
         return self.method.passes(self.config.train, load)
 
-    def _held_out(self, labels: Labelling) -> IntArray:
+    def _held_out(self, images: ImageSource, labels: Labelling) -> IntArray:
         """The samples to hold out for validation: per class as many as known classes have among their exemplars."""
         every = self.method.hold_out_every
         if not every:
             return np.empty(0, dtype=np.int64)
         quota = self.memory.per_class(self.known or labels.new)
-        return hold_out(labels.ids, quota, every, derive(self.config.seed, "hold out", len(self.sizes) + 1))
+        seed = derive(self.config.seed, "hold out", len(self.sizes) + 1)
+        return hold_out(labels.ids, quota, every, seed, stored_ranks(self.memory, images, labels))
 
     def sight(self, features: Features | None = None) -> extractors.Sight:
         """What an extractor can use now; ``features`` are those of the current model, if they are at hand."""
@@ -219,3 +220,8 @@ class Learner:
             dim=self.model.dim,
             seed=self.config.seed,
         )
+
+
+def _copied(images: ImageSource) -> ImageSource:
+    """A copy of samples in memory, which the caller may change later. Others are read again when they are needed."""
+    return in_memory(images.read(np.arange(len(images)))) if images.resident else images

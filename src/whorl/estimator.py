@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Mapping
+import json
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -12,15 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from whorl.check import OWN_NET, check_learner
 from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig, Tree, checked, override
-from whorl.data.adapt import Adapted, LabelsLike, SamplesLike, adapt, label_array
+from whorl.data.adapt import LARGEST, Adapted, LabelsLike, SamplesLike, adapt, label_array
 from whorl.data.inputs import Inputs
+from whorl.data.source import Subset
 from whorl.data.trouble import file_errors
 from whorl.engine import Learner
 from whorl.errors import WhorlError
@@ -29,8 +32,8 @@ from whorl.nets.backbone import Backbone, own_inputs
 from whorl.nets.backbone import checked as checked_backbone
 from whorl.progress import reporter
 from whorl.recipes import resolve_learner
-from whorl.runs.checkpoint import load_state, save_state
-from whorl.runs.files import read_tensors
+from whorl.runs.checkpoint import belonging
+from whorl.runs.model import ADVICE, is_model, load_state, save_state
 from whorl.runtime import Runtime, find_device, threads_for
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray
 
@@ -51,10 +54,14 @@ if TYPE_CHECKING:
             ...
 
 else:
-    from sklearn.base import BaseEstimator
+    from sklearn import base
+
+    class BaseEstimator(base.ClassifierMixin, base.BaseEstimator):
+        """A classifier in scikit-learn's sense, so that its tools split data by class."""
+
 
 FILE = "model.safetensors"
-_CHANGEABLE = ("device", "verbose")
+_BY_PARAMETER = {"method.name": "method", "recipe": "recipe", "seed": "random_state", "net.arch": "net"}
 
 
 class Learned(BaseModel):
@@ -85,7 +92,9 @@ class _Standing:
     deliveries: tuple[Learned, ...]
     labels: IntArray
     """The class ids of the samples of the last delivery."""
-    params: dict[str, Any]
+    files: tuple[str, ...]
+    """Their paths, if they came from files."""
+    params: _Params
 
 
 class Whorl(BaseEstimator):
@@ -127,6 +136,8 @@ class Whorl(BaseEstimator):
         What was learned so far: for each delivery its number of samples, whether it had labels, and its new classes.
     labels_ : ndarray
         The class that each sample of the last delivery was learned as.
+    files_ : tuple of str
+        The path of each sample of the last delivery, if it came from files. Broken images of a folder are left out.
     classifier_ : Classifier
         The model as it is now, immutable.
     config_ : LearnerConfig
@@ -180,14 +191,15 @@ class Whorl(BaseEstimator):
         Parameters
         ----------
         images : array, tensor, list of paths, folder, data set of Hugging Face, or ImageSource
-            The samples: uint8 images [n, height, width, 3], or float vectors [n, d].
+            The samples: uint8 images [n, height, width, 3], or vectors [n, d]. Images are cropped to their centre
+            square and resized; those of an ImageSource are only cropped.
         labels : array, optional
             An integer or string per sample. Labels that the model knows add samples to known classes, other labels are
             new classes. For a folder, ``"folders"`` uses the names of its subfolders; for a data set of Hugging Face,
             the name of its label column. The initial delivery of either kind is labelled in this way by default.
         new : int, optional
-            The number of new classes in a delivery without labels. They are called by the next integers, or
-            ``"cluster 5"`` where the labels are strings.
+            The number of new classes in a delivery without labels. Their names are the next integers, or
+            ``"cluster 1"``, ``"cluster 2"``, … if the labels are strings.
 
         Returns
         -------
@@ -195,16 +207,18 @@ class Whorl(BaseEstimator):
             The model itself.
         """
         before: _Standing | None = getattr(self, "_standing", None)
+        params = _Params.of(self)
         if before is None:
-            delivery, names, learner = self._begin(images, labels, new)
+            found, learner = self._begin(images, labels, params)
         else:
-            self._check_unchanged(before.params)
+            params.check_unchanged(before.params)
             learner = copy.copy(before.learner)  # a learner replaces its parts and never changes them
             runtime = self._runtime(learner.config)
             if runtime != learner.runtime:
                 learner = Learner(learner.config, learner.inputs, runtime, self._backbone())
                 learner.restore(before.learner.state())
-            delivery, names = self._delivery(images, labels, new, learner)
+            found = _adapted(images, labels, learner.inputs.size, labelled=False)
+        delivery, names = _numbered(found, new, learner)
         number = len(learner.sizes) + 1
         with reporter(not self.verbose, "delivery") as progress, threads_for(learner.config.net.arch):
             progress.begin(0, learner.passes(delivery), 0)
@@ -215,8 +229,7 @@ class Whorl(BaseEstimator):
         assert learner.labels is not None
         added = Learned(samples=len(delivery.images), labelled=delivery.labels is not HIDDEN, classes=names)
         deliveries = (*(before.deliveries if before else ()), added)
-        params = before.params if before else self._params()
-        self._standing = _Standing(learner, deliveries, learner.labels.ids, params)
+        self._standing = _Standing(learner, deliveries, learner.labels.ids, found.files, params)
         return self
 
     def fit(self: W, images: SamplesLike, labels: LabelsLike | None = None) -> W:
@@ -303,6 +316,7 @@ class Whorl(BaseEstimator):
         predicted = self.predict(images)
         truth = label_array(labels, len(predicted))
         if all(delivery.labelled for delivery in self.deliveries_):
+            _require_same_kind(self._learner.names, truth.tolist())
             return float(np.mean(predicted == truth))
         found, true = (np.unique(values, return_inverse=True) for values in (predicted, truth))
         ids: tuple[IntArray, IntArray] = (found[1].astype(np.int64), true[1].astype(np.int64))
@@ -311,7 +325,8 @@ class Whorl(BaseEstimator):
     @property
     def classes_(self) -> npt.NDArray[Any]:
         """The names of all classes, in the order in which they were learned."""
-        return np.array(self._learner.names)
+        names = self._learner.names
+        return np.array(names, dtype=np.str_ if isinstance(names[0], str) else np.int64)
 
     @property
     def deliveries_(self) -> tuple[Learned, ...]:
@@ -322,6 +337,11 @@ class Whorl(BaseEstimator):
     def labels_(self) -> npt.NDArray[Any]:
         """The class that each sample of the last delivery was learned as."""
         return self.classes_[self._now.labels]
+
+    @property
+    def files_(self) -> tuple[str, ...]:
+        """The path of each sample of the last delivery, if it came from files."""
+        return self._now.files
 
     @property
     def classifier_(self) -> Classifier:
@@ -362,20 +382,20 @@ class Whorl(BaseEstimator):
         model.safetensors ['ant']
         """
         path, now = Path(folder) / FILE, self._now
-        with file_errors("the model"):
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and "estimator" not in read_tensors(path)[1]:
+        except OSError as error:
+            raise WhorlError(f"cannot make the folder {folder}: {error.strerror}; choose another one") from None
+        if path.exists() and not is_model(path):
             raise WhorlError(f"{path} was not written by Whorl.save; choose another folder")
-        params = {name: value for name, value in now.params.items() if name not in _CHANGEABLE}
-        if isinstance(params["net"], nn.Module):
-            params["net"] = None
-        about = {
-            "estimator": _Params(**params).model_dump(),
-            "config": now.learner.config.tree(),
-            "deliveries": [delivery.model_dump() for delivery in now.deliveries],
-            "labels": now.labels.tolist(),
-        }
-        save_state(path, now.learner.state(), about)
+        saved = _Saved(
+            estimator=now.params,
+            config=now.learner.config.tree(),
+            deliveries=now.deliveries,
+            labels=tuple(now.labels.tolist()),
+            files=now.files,
+        )
+        save_state(path, now.learner.state(), saved.model_dump(mode="json"))
         return path
 
     @classmethod
@@ -403,22 +423,27 @@ class Whorl(BaseEstimator):
         Whorl
             The model as it was when it was stored.
         """
-        path = Path(folder) / FILE
+        path = Path(folder) if Path(folder).is_file() else Path(folder) / FILE
         if not path.is_file():
             raise WhorlError(f"{folder} has no {FILE}; pass a folder that Whorl.save wrote")
         state, about = load_state(path)
-        saved = _Saved.model_validate(about)
+        with belonging(path, ADVICE):
+            saved = _Saved.model_validate(about)
         params = saved.estimator
         if params.net is None and net is None:
             raise WhorlError(f"{path} was learned with its own backbone; pass it as `net`")
         if params.net is not None and net is not None:
             raise WhorlError(f"{path} was learned with the network {params.net!r}; leave `net` out")
-        model = cls(**{**vars(params), "net": net or params.net}, device=device, verbose=verbose)
+        given = {**dict(params), "net": net or params.net}
+        model = cls(**given, device=device, verbose=verbose)
         config = checked(LearnerConfig, saved.config)
         learner = Learner(config, state.inputs, model._runtime(config), model._backbone())
-        learner.restore(state)
+        try:
+            learner.restore(state)
+        except WhorlError:
+            raise WhorlError(f"{path} does not fit this backbone; pass the one that it was learned with") from None
         labels = np.array(saved.labels, dtype=np.int64)
-        model._standing = _Standing(learner, saved.deliveries, labels, model._params())
+        model._standing = _Standing(learner, saved.deliveries, labels, saved.files, _Params.of(model))
         return model
 
     @property
@@ -436,34 +461,29 @@ class Whorl(BaseEstimator):
         """Whether a delivery has been learned, for scikit-learn's ``check_is_fitted``."""
         return hasattr(self, "_standing")
 
-    def _begin(
-        self, images: SamplesLike, labels: LabelsLike | None, new: int | None
-    ) -> tuple[Delivery, tuple[Name, ...], Learner]:
-        """The initial delivery, the names of its classes, and a learner that suits it."""
+    def _begin(self, images: SamplesLike, labels: LabelsLike | None, params: _Params) -> tuple[Adapted, Learner]:
+        """The samples of the initial delivery, and a learner that suits them."""
         backbone = self._backbone()
-        wanted = own_inputs(backbone) or self.inputs
+        wanted = own_inputs(backbone) or params.inputs
         found = _adapted(images, labels, wanted.size if wanted else None, labelled=True)
         inputs = wanted or found.inputs()
-        config = resolve_learner(self._asked(), inputs)
-        check_learner(config)
-        learner = Learner(config, inputs, self._runtime(config), backbone)
-        return *_numbered(found, new, learner), learner
+        learner = self._new_learner(params, inputs, backbone)
+        if learner.inputs.viewed(inputs.view) != inputs:  # a backbone by name brought its own preparation
+            learner = self._new_learner(params, learner.inputs, backbone)
+            found = _adapted(images, labels, learner.inputs.size, labelled=True)
+        learner.inputs.check(found.images)
+        if backbone is not None:
+            learner.classifier.features(Subset(found.images, np.arange(1)))  # raises if it does not fit its ``dim``
+        return found, learner
 
-    def _delivery(
-        self, images: SamplesLike, labels: LabelsLike | None, new: int | None, learner: Learner
-    ) -> tuple[Delivery, tuple[Name, ...]]:
-        """A later delivery, and the names of its new classes."""
-        return _numbered(_adapted(images, labels, learner.inputs.size, labelled=False), new, learner)
+    def _new_learner(self, params: _Params, inputs: Inputs, backbone: Backbone | None) -> Learner:
+        config = resolve_learner(params.asked(), inputs)
+        check_learner(config)
+        return Learner(config, inputs, self._runtime(config), backbone)
 
     def _source(self, images: SamplesLike) -> ImageSource:
         with file_errors("the samples"):
             return adapt(images, size=self._learner.inputs.size, strict=True).images
-
-    def _asked(self) -> Tree:
-        """The config values that the parameters set."""
-        arch = OWN_NET if isinstance(self.net, nn.Module) else None if self.net == "auto" else self.net
-        own = {"method.name": self.method, "recipe": self.recipe, "seed": self.random_state, "net.arch": arch}
-        return override(*{**own, **(self.options or {})}.items())
 
     def _backbone(self) -> Backbone | None:
         return checked_backbone(self.net) if isinstance(self.net, nn.Module) else None
@@ -471,19 +491,11 @@ class Whorl(BaseEstimator):
     def _runtime(self, config: LearnerConfig) -> Runtime:
         return Runtime(find_device(self.device), config.precision)
 
-    def _params(self) -> dict[str, Any]:
-        """The parameters, with a copy of the options, which a user might change in place."""
-        options = None if self.options is None else dict(self.options)
-        return {**self.get_params(deep=False), "options": options}
-
-    def _check_unchanged(self, before: dict[str, Any]) -> None:
-        for name, value in self.get_params(deep=False).items():
-            if name not in _CHANGEABLE and value is not before[name] and value != before[name]:
-                raise WhorlError(f"`{name}` cannot change after the initial delivery; make a new Whorl instead")
-
 
 class _Params(BaseModel):
-    """The parameters of a stored model."""
+    """The parameters that are stored with a model and cannot change after the initial delivery."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     method: str
     net: str | None
@@ -492,6 +504,37 @@ class _Params(BaseModel):
     inputs: Inputs | None
     options: dict[str, Any] | None
     random_state: int
+
+    @classmethod
+    def of(cls, model: Whorl) -> _Params:
+        """The parameters of a model, as they can be stored; raises a ``WhorlError`` about the first wrong one."""
+        values = {name: value for name, value in model.get_params(deep=False).items() if name in cls.model_fields}
+        if isinstance(model.net, nn.Module):
+            values["net"] = None
+        for key, name in _BY_PARAMETER.items():
+            if isinstance(model.options, Mapping) and key in model.options:
+                raise WhorlError(f"set `{key}` by the parameter `{name}`, not by `options`")
+        try:
+            values["random_state"] = _whole("random_state", model.random_state)
+            values["options"] = json.loads(json.dumps(model.options, default=_plain))
+            return cls(**values)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise WhorlError(f"`{first['loc'][0]}`: {first['msg'].lower()}, not {first['input']!r}") from None
+        except (TypeError, ValueError) as error:
+            raise WhorlError(f"`options` must be config values by key ({error})") from None
+
+    def check_unchanged(self, before: _Params) -> None:
+        """Raise a ``WhorlError`` if a parameter differs from what it was."""
+        for name in type(self).model_fields:
+            if getattr(self, name) != getattr(before, name):
+                raise WhorlError(f"`{name}` cannot change after the initial delivery; make a new Whorl instead")
+
+    def asked(self) -> Tree:
+        """The config values that the parameters set."""
+        arch = OWN_NET if self.net is None else None if self.net == "auto" else self.net
+        own = {"method.name": self.method, "recipe": self.recipe, "seed": self.random_state, "net.arch": arch}
+        return override(*own.items(), *(self.options or {}).items())
 
 
 class _Saved(BaseModel):
@@ -503,6 +546,21 @@ class _Saved(BaseModel):
     config: dict[str, Any]
     deliveries: tuple[Learned, ...]
     labels: tuple[int, ...]
+    files: tuple[str, ...] = ()
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise WhorlError(f"`{name}` must be an integer, not {value!r}") from None
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of numpy as JSON holds them."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{value!r} cannot be stored")
 
 
 def _adapted(images: SamplesLike, labels: LabelsLike | None, size: int | None, labelled: bool) -> Adapted:
@@ -516,16 +574,15 @@ def _numbered(found: Adapted, new: int | None, learner: Learner) -> tuple[Delive
     if found.labels is None:
         if not known:
             raise WhorlError("the initial delivery needs labels; later ones can come without")
-        if new is None or not 1 <= new <= len(images):
+        count = 0 if new is None else _whole("new", new)
+        if not 1 <= count <= len(images):
             raise WhorlError(
                 f"a delivery without labels needs `new`, the number of new classes, between 1 and {len(images)}"
             )
-        return Delivery(images, HIDDEN, new), _made_up(list(known), new)
+        return Delivery(images, HIDDEN, count), _made_up(list(known), count)
     unique, inverse = np.unique(found.labels, return_inverse=True)
     names: list[Name] = unique.tolist()
-    if known and isinstance(next(iter(known)), str) != isinstance(names[0], str):
-        before, now = ("strings", "integers") if isinstance(names[0], int) else ("integers", "strings")
-        raise WhorlError(f"the classes so far are called by {before}; `labels` must be {before} too, not {now}")
+    _require_same_kind(learner.names, names)
     fresh = tuple(name for name in names if name not in known)
     if new is not None and new != len(fresh):
         raise WhorlError(f"the labels hold {len(fresh)} new class(es), but `new={new}`; leave `new` out")
@@ -534,10 +591,20 @@ def _numbered(found: Adapted, new: int | None, learner: Learner) -> tuple[Delive
     return Delivery(images, labels, len(fresh)), fresh
 
 
+def _require_same_kind(known: Sequence[Name], names: Sequence[Name]) -> None:
+    """Raise a ``WhorlError`` if some names are integers and others are strings."""
+    if known and names and isinstance(known[0], str) != isinstance(names[0], str):
+        before, now = ("strings", "integers") if isinstance(known[0], str) else ("integers", "strings")
+        raise WhorlError(f"the classes so far have {before} as names; `labels` must be {before} too, not {now}")
+
+
 def _made_up(known: list[Name], new: int) -> tuple[Name, ...]:
     """Names for classes that nobody has named: the next integers, or numbered clusters where names are strings."""
     numbers = [name for name in known if isinstance(name, int)]
     if numbers:
-        return tuple(range(max(numbers) + 1, max(numbers) + 1 + new))
+        start = max(numbers) + 1
+        if start + new - 1 > LARGEST:
+            raise WhorlError(f"there are no integers left to name new classes after {max(numbers)}; use smaller labels")
+        return tuple(range(start, start + new))
     free = (f"cluster {number}" for number in itertools.count(1))
     return tuple(itertools.islice((name for name in free if name not in known), new))

@@ -86,6 +86,8 @@ _AVAILABLE: dict[str, Callable[[], bool]] = {
 
 def find_device(asked: str = "auto") -> str:
     """The device to use: the one asked for, or with ``auto`` a GPU if there is one."""
+    if not isinstance(asked, str):
+        raise WhorlError(f"`device` must be a string, not {asked!r}")
     if asked == "auto":
         return next((name for name in ("cuda", "mps") if _AVAILABLE[name]()), "cpu")
     kind = asked.split(":")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from scenes import (
     watch,
 )
 from whorl.data.source import Dataset, Subset
+from whorl.data.stream import Stream
 from whorl.engine import Learner
 from whorl.errors import WhorlError
 from whorl.memory.holdout import is_held_out
@@ -324,3 +326,32 @@ def test_recluster_needs_given_labels(labels: str) -> None:
     else:
         with pytest.raises(WhorlError, match="the reading recluster stores other ids"):
             method.check(config, (), labels == "given")
+
+
+def test_exemplars_that_are_delivered_again_keep_their_role(
+    small_data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deliver all samples of task 1 again: those that were held out are not trained on, the others not held out."""
+    plain = checks.without_views(small_data)
+    config = checks.small_config(method__name="bic", labels="given", memory__quota=8)
+    learner, stream = checks.make_learner(config, plain), checks.streams(config, plain)
+    trained: set[bytes] = set()
+
+    def listen(phase: Phase, model: Model) -> Phase:
+        def tell(batch: Batch) -> None:
+            trained.update(names_of(stored_bytes(batch, learner.inputs)))
+
+        return heard(phase, tell) if phase.name == "train" else phase
+
+    watch(monkeypatch, listen)
+    checks.learn(learner, stream[:2])
+    held = set(held_names(learner))
+    others = set(names_of(learner.memory.images)) - held
+    again = replace(stream[0], new=0)
+    validation = stopped(learner, again).step().validation
+    checks.learn(learner, Stream([again]))
+    assert held
+    assert not held & trained
+    assert not set(names_of(read_all(validation.images))) & others
+    assert held <= set(held_names(learner))
+    assert len(set(names_of(learner.memory.images))) == len(learner.memory)

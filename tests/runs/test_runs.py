@@ -124,11 +124,11 @@ def test_files_of_another_run_are_not_taken(config: ExperimentConfig, small_data
     path = Run.at(tmp_path, config).path
     kept = (path / "task-02.safetensors").read_bytes()
     (path / "task-02.safetensors").write_bytes((path / "memory-02.safetensors").read_bytes())
-    with pytest.raises(WhorlError, match="does not belong to this run"):
+    with pytest.raises(WhorlError, match="does not belong here"):
         run(config, small_data, tmp_path)
     cosine = run(checks.small_config(net__head="linear-nobias"), small_data, tmp_path)
     (path / "task-02.safetensors").write_bytes((cosine.path / "task-02.safetensors").read_bytes())
-    with pytest.raises(WhorlError, match=r"the stored model does not fit this config .*start over with `fresh`"):
+    with pytest.raises(WhorlError, match=r"the stored weights do not fit this network .*start over with `fresh`"):
         run(config, small_data, tmp_path)
     (path / "task-02.safetensors").write_bytes(kept)
     assert run(config, small_data, tmp_path).summary.last

@@ -32,6 +32,7 @@ from whorl.types import ImageSource
 FOLDERS = "folders"
 """The value of ``labels`` for "the name of the folder that an image is in"."""
 THREADS = 2
+LARGEST = int(np.iinfo(np.int64).max)
 
 
 @runtime_checkable
@@ -69,6 +70,8 @@ class Adapted:
     images: ImageSource
     labels: npt.NDArray[Any] | None
     """Integers or strings."""
+    files: tuple[str, ...] = ()
+    """The path of each sample, if they come from files."""
 
     def inputs(self) -> Inputs:
         """The preparation that suits the samples: ImageNet's mean for images, the root mean square for vectors."""
@@ -105,10 +108,11 @@ def adapt(
         return _table(given, labels, size, labelled)
     if isinstance(labels, str):
         raise WhorlError("`labels` must be one label per sample; a name is for folders and tables")
-    images = _source(given, size)
+    files = _paths(given)
+    images = _files(files, size or SIZE) if files else _source(given, size)
     if not len(images):
         raise WhorlError("there are no samples")
-    return Adapted(images, None if labels is None else label_array(labels, len(images)))
+    return Adapted(images, None if labels is None else label_array(labels, len(images)), tuple(map(str, files)))
 
 
 def label_array(labels: Any, count: int) -> npt.NDArray[Any]:
@@ -118,9 +122,18 @@ def label_array(labels: Any, count: int) -> npt.NDArray[Any]:
         values = values.astype(str)
     if values.dtype.kind not in "iuU" or values.ndim != 1:
         raise WhorlError(f"`labels` must be integers or strings, one per sample, not {values.dtype} {values.shape}")
+    if values.dtype.kind == "u" and len(values) and values.max() > LARGEST:
+        raise WhorlError(f"`labels` must not exceed {LARGEST}, found {values.max()}")
     if len(values) != count:
         raise WhorlError(f"there are {count} samples but {len(values)} labels")
     return values
+
+
+def _paths(given: Any) -> list[Path]:
+    """The paths, if ``given`` is a list of paths."""
+    if not isinstance(given, Sequence) or not all(isinstance(each, str | os.PathLike) for each in given):
+        return []
+    return [Path(each) for each in given]
 
 
 def _source(given: Any, size: int | None) -> ImageSource:
@@ -128,26 +141,28 @@ def _source(given: Any, size: int | None) -> ImageSource:
         return given
     if isinstance(given, Tensor):
         return _array(given.detach().cpu(), size)
-    if isinstance(given, Sequence) and all(isinstance(each, str | os.PathLike) for each in given):
-        return _files([Path(each) for each in given], size or SIZE)
-    values = np.asarray(given)
+    try:
+        values = np.asarray(given)
+    except ValueError:
+        raise WhorlError("the samples differ in length; all of them must have the same shape") from None
     if values.dtype.kind not in "iufb":
         raise WhorlError(
             f"cannot use {type(given).__name__} as samples; pass images, vectors, paths, a folder or an ImageSource"
         )
-    return _array(torch.from_numpy(np.ascontiguousarray(values)), size)
+    return _array(torch.from_numpy(np.require(values, requirements=["C", "W"])), size)
 
 
 def _array(values: Tensor, size: int | None) -> ImageSource:
-    if values.ndim == 2 and values.is_floating_point():
-        if not torch.isfinite(values).all():
-            raise WhorlError("some vectors are not finite; remove or replace them")
-        return VectorSource(values.float().contiguous())
+    if values.ndim == 2 and values.shape[1] and values.dtype != torch.bool:
+        vectors = values.float().contiguous()
+        if not torch.isfinite(vectors).all():
+            raise WhorlError("some vectors are not finite in float32; remove or replace them")
+        return VectorSource(vectors)
     form = f"{str(values.dtype).removeprefix('torch.')} {tuple(values.shape)}"
-    if values.ndim != 4 or values.shape[3] != 3:
+    if values.ndim != 4 or values.shape[3] != 3 or not min(values.shape[1:]):
         hint = "; move the channels to the end" if values.ndim == 4 and values.shape[1] == 3 else ""
         raise WhorlError(
-            f"samples must be uint8 images [n, height, width, 3] or float vectors [n, d], not {form}{hint}"
+            f"samples must be uint8 images [n, height, width, 3] or vectors of numbers [n, d], not {form}{hint}"
         )
     if values.dtype != torch.uint8:
         raise WhorlError(f"images must be uint8 in 0..255, not {form}")
@@ -193,7 +208,9 @@ def _folder(path: Path, labels: Any, size: int | None, labelled: bool, strict: b
     if strict:
         return Adapted(_files([path / name for name in listing.names], side), None)
     part = read_listing(listing, side, fits(len(listing.names), side), DataOptions(), warn)
-    return Adapted(part.images, np.array(listing.classes)[part.labels] if named else None)
+    skipped = set(part.skipped)
+    files = tuple(str(path / name) for name in listing.names if name not in skipped)
+    return Adapted(part.images, np.array(listing.classes)[part.labels] if named else None, files)
 
 
 def _table(rows: Any, labels: Any, size: int | None, labelled: bool) -> Adapted:

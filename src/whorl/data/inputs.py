@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whorl.errors import WhorlError
+from whorl.errors import WhorlError, unknown
 from whorl.types import ImageSource
 
 View = Callable[[Tensor, int, torch.Generator], Tensor]
@@ -138,6 +138,14 @@ class Inputs:
     mirrors: bool = False
     jitter: bool = False
 
+    def __post_init__(self) -> None:
+        if self.view not in VIEWS:
+            raise unknown("view", self.view, VIEWS)
+        if self.size < 1:
+            raise WhorlError(f"the size of inputs must be at least 1, not {self.size}")
+        if not all(value > 0 for value in self.std):
+            raise WhorlError(f"the standard deviation of inputs must be above 0, not {self.std}")
+
     @classmethod
     def images(
         cls,
@@ -164,7 +172,10 @@ class Inputs:
         if not len(images):
             raise WhorlError("there are no samples")
         found, wanted = images.size, self.size
-        kind = "vectors" if images.read(np.arange(1)).ndim == 2 else "images"
+        sample = images.read(np.arange(1))
+        kind = "vectors" if sample.ndim == 2 else "images"
+        if sample.dtype != (torch.float32 if kind == "vectors" else torch.uint8):
+            raise WhorlError(f"a source must return uint8 images or float32 vectors, not {sample.dtype}")
         if kind != self.kind or found < wanted or (found > wanted and kind == "vectors"):
             words = {"vectors": "vectors of length", "images": "images of side"}
             raise WhorlError(f"the network takes {words[self.kind]} {wanted}, not {words[kind]} {found}")

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from whorl.data.inputs import Inputs
 from whorl.data.source import batches
+from whorl.errors import WhorlError
 from whorl.nets.model import Model
 from whorl.nets.resnet import fold
 from whorl.runtime import Runtime
@@ -28,7 +29,13 @@ def extract(
         for index, batch in zip(plan, batches(images, plan, runtime.workers), strict=True):
             seen = inputs.fixed(batch.to(runtime.device))
             x = runtime.inputs(inputs.mirrored(seen) if mirror else seen)
-            out[index] = backbone(x).float().cpu().numpy()
+            found = backbone(x)
+            if found.shape != (len(index), dim):
+                raise WhorlError(
+                    f"the backbone returned features of shape {tuple(found.shape)} for {len(index)} samples, "
+                    f"but its `dim` is {dim}"
+                )
+            out[index] = found.float().cpu().numpy()
     return out
 
 

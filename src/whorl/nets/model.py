@@ -77,5 +77,5 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 
 def _does_not_fit(reason: str) -> WhorlError:
     return WhorlError(
-        f"the stored model does not fit this config ({reason}); start over with `fresh`, or remove the folder"
+        f"the stored weights do not fit this network ({reason}); start over with `fresh`, or remove the folder"
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
 from whorl.data.inputs import Inputs
-from whorl.data.source import Samples, in_memory
 from whorl.errors import WhorlError
 from whorl.runs.files import START_OVER, nest, read_tensors, unnest, write_tensors
 from whorl.scores import Provenance
@@ -117,35 +116,6 @@ def _sizes(folder: Path, number: int) -> tuple[int, ...]:
     return tuple(after - before for before, after in pairwise([0, *classes]))
 
 
-def save_state(path: Path, state: State, about: Mapping[str, Any]) -> None:
-    """Write a learner's whole state to one file, with ``about`` in its header."""
-    tensors = nest("model", state.model) | nest("initial", state.initial) | nest("memory", state.memory)
-    if state.means is not None:
-        tensors["means"] = torch.from_numpy(state.means)
-    for number, samples in enumerate(state.past):
-        tensors[f"past.{number}.images"] = samples.images.read(np.arange(len(samples)))
-        tensors[f"past.{number}.labels"] = torch.from_numpy(samples.labels)
-    write_tensors(path, tensors, {**state_header(state), **about})
-
-
-def load_state(path: Path) -> tuple[State, dict[str, Any]]:
-    """The state that :func:`save_state` wrote, and the whole header."""
-    tensors, about = read_tensors(path)
-    with belonging(path):
-        header = StateHeader.model_validate(about)
-        if header.inputs is None:
-            raise WhorlError(f"{path} does not hold a learner; pass a folder that `Whorl.save` wrote")
-        past = list[Samples]()
-        while f"past.{len(past)}.labels" in tensors:
-            images, labels = (tensors[f"past.{len(past)}.{name}"] for name in ("images", "labels"))
-            past.append(Samples(in_memory(images), labels.numpy()))
-        means = tensors["means"].numpy() if "means" in tensors else None
-        memory = {name: tensors[f"memory.{name}"] for name in ("images", "labels", "tasks")}
-        model, initial = unnest("model", tensors), unnest("initial", tensors)
-        model["head.weight"]
-    return State(model, initial, memory, means, header.sizes, header.names, header.inputs, tuple(past)), about
-
-
 def save_epoch(path: Path, task: int, halt: Halt, spent: Spent, log: int) -> None:
     """Write the position inside a task."""
     tensors = {"labels": torch.from_numpy(halt.labels.ids)}
@@ -183,11 +153,11 @@ def load_epoch(path: Path) -> tuple[Position, Halt | None, Spent]:
 
 
 @contextmanager
-def belonging(path: Path) -> Iterator[None]:
+def belonging(path: Path, advice: str = START_OVER) -> Iterator[None]:
     """Report missing tensors and damaged headers as one line about the file."""
     try:
         yield
     except KeyError as error:
-        raise WhorlError(f"{path} does not belong to this run (no {error}); {START_OVER}") from None
+        raise WhorlError(f"{path} does not belong here (no {error}); {advice}") from None
     except ValidationError as error:
-        raise WhorlError(f"{path} is damaged ({error.errors()[0]['msg']}); {START_OVER}") from None
+        raise WhorlError(f"{path} is damaged ({error.errors()[0]['msg']}); {advice}") from None

@@ -68,14 +68,14 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     write_bytes(path, safetensors.torch.save(dense, {"whorl": json.dumps(about)}))
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the header that :func:`write_tensors` wrote."""
+def read_tensors(path: Path, advice: str = START_OVER) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the header that :func:`write_tensors` wrote. An error ends with ``advice``."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {}).get("whorl", "{}"))
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
     except (OSError, ValueError, safetensors.SafetensorError) as error:
-        raise WhorlError(f"cannot read {path}: {error}; {START_OVER}") from None
+        raise WhorlError(f"cannot read {path}: {error}; {advice}") from None
 
 
 def nest(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -156,8 +156,9 @@ def check_again(bench: Bench, lessons: range | list[int]) -> None:
             require_same(content(learner), before, f"{where} was interrupted, and the learner has changed")
         else:
             learner = bench.learner(number)
-        held = not bench.released(learner, lesson.parcel)
-        require(held == learner.method.needs_past, f"{where}: the learner {'holds' if held else 'lost'} its samples")
+        require(bench.released(learner, lesson.parcel), f"{where}: the learner still holds the samples")
+        kept = number + 1 if learner.method.needs_past else 0
+        require(len(learner.past) == kept, f"{where}: the learner keeps {len(learner.past)} deliveries, not {kept}")
         require_same(content(learner), lesson.after, f"{where} was learned again with the same seed")
         require(learner.settled == lesson.settled, f"{where}: `settle` reported {learner.settled}, {lesson.settled}")
         for halt in _positions(lesson):
