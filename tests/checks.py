@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,6 +20,7 @@ from whorl.reporter import EpochRecord, Silent
 from whorl.runs.files import read_tensors
 from whorl.runtime import Runtime
 from whorl.scores import TaskScores, plain
+from whorl.types import ImageSource, IntArray
 
 OWN: dict[str, Tree] = {
     "bic": {"method": {"every": 2, "correction_epochs": 2}},
@@ -26,6 +28,21 @@ OWN: dict[str, Tree] = {
     "ilio": {"train": {"epochs": 1}},
 }
 """Settings that fit a method to this little data."""
+
+
+class Logged:
+    """A source that records what is read from it."""
+
+    def __init__(self, source: ImageSource, resident: bool = True) -> None:
+        self.source, self.size, self.resident = source, source.size, resident
+        self.log: list[list[int]] = []
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def read(self, indices: IntArray) -> Tensor:
+        self.log.append(np.asarray(indices).tolist())
+        return self.source.read(indices)
 
 
 def small_config(**changes: Any) -> ExperimentConfig:

@@ -14,7 +14,7 @@ from whorl.data import LOADERS
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
 from whorl.methods import METHODS
-from whorl.methods.base import Setting
+from whorl.methods.base import Conditions
 from whorl.recipes import RECIPES, resolve, resolve_learner
 
 
@@ -243,8 +243,8 @@ def test_the_number_of_classes_matters_and_not_the_name() -> None:
 @pytest.mark.parametrize("method", list(METHODS))
 def test_defaults_see_properties_only(method: str) -> None:
     """The same properties give the same constants."""
-    one = METHODS[method].defaults(Setting("paper", 224, photos=True, classes=100))
-    assert one == METHODS[method].defaults(Setting("paper", 160, photos=True, classes=100))
+    one = METHODS[method].defaults(Conditions("paper", 224, photos=True, classes=100))
+    assert one == METHODS[method].defaults(Conditions("paper", 160, photos=True, classes=100))
 
 
 def test_methods_name_no_data_set() -> None:

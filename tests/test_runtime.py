@@ -7,33 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 import checks
 from whorl import runtime
 from whorl.data.source import ArraySource, Dataset, Subset, VectorSource, in_memory
 from whorl.data.stream import Stream
 from whorl.runtime import Runtime
-from whorl.types import ImageSource, IntArray
+from whorl.types import ImageSource
 
 IMAGES = ArraySource(torch.zeros(10, 4, 4, 3, dtype=torch.uint8))
 ELSEWHERE = Runtime(device="meta")
 """A device that every machine has. Its tensors have no values."""
-
-
-class Reads:
-    """A source that records what is read from it."""
-
-    def __init__(self, source: ImageSource, resident: bool = True) -> None:
-        self.source, self.size, self.resident = source, source.size, resident
-        self.log: list[list[int]] = []
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def read(self, indices: IntArray) -> Tensor:
-        self.log.append(np.asarray(indices).tolist())
-        return self.source.read(indices)
 
 
 @pytest.mark.parametrize("source", [IMAGES, Subset(IMAGES, np.array([3, 1, 4])), VectorSource(torch.ones(6, 5))])
@@ -64,10 +48,10 @@ def test_large_distant_and_empty_data_stay_where_they_are(monkeypatch: pytest.Mo
     monkeypatch.setattr(runtime, "HELD_BYTES", 480)
     assert ELSEWHERE.hold(IMAGES) is not IMAGES
     monkeypatch.setattr(runtime, "HELD_BYTES", 479)
-    large = Reads(IMAGES)
+    large = checks.Logged(IMAGES)
     assert ELSEWHERE.hold(large) is large
     assert large.log == [[0]]
-    files = Reads(IMAGES, resident=False)
+    files = checks.Logged(IMAGES, resident=False)
     assert ELSEWHERE.hold(files) is files
     assert files.log == []
     empty = Subset(IMAGES, np.arange(0))
@@ -84,6 +68,6 @@ def test_a_learner_reads_a_delivery_once(small_data: Dataset, monkeypatch: pytes
     learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
     monkeypatch.setattr(Runtime, "hold", hold)
     for delivery in stream[:2]:
-        source = Reads(delivery.images)
+        source = checks.Logged(delivery.images)
         checks.learn(learner, Stream([replace(delivery, images=source)]))
         assert source.log == [[0], list(range(40))]  # one sample shows the kind of all

@@ -43,7 +43,7 @@ def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bo
             f"`pseudo.features={pseudo.features}`"
         )
     if pseudo.refresh and (method.online or method.hold_out_every):
-        reason = "uses each image once" if method.online else "holds images out by their first labels"
+        reason = "uses each image once" if method.online else "holds images out by their initial labels"
         raise WhorlError(f"{method.name} {reason}; it cannot be combined with `pseudo.refresh`")
     if config.classifier == "nme" and config.memory.quota == 0:
         raise WhorlError("`classifier=nme` needs exemplars; set `memory.quota`, or `classifier=fc`")

@@ -83,9 +83,9 @@ def run(
         steps = before.steps
         if not before.finished:
             learner = Learner(config, data.inputs, runtime or Runtime())
-            sitting = _Sitting(store, learner, stream, evaluator, reporter or Silent(), before)
+            session = _Session(store, learner, stream, evaluator, reporter or Silent(), before)
             with threads_for(config.net.arch):
-                steps = sitting.finish(task1)
+                steps = session.finish(task1)
         return Result(store.path, config, steps)
     finally:
         store.release()
@@ -106,7 +106,7 @@ def _protocol(config: ExperimentConfig, data: Dataset) -> tuple[Stream, Evaluato
     return stream, Evaluator(truth, sizes, given)
 
 
-class _Sitting:
+class _Session:
     """The part of a run that is computed in one process."""
 
     def __init__(
@@ -138,8 +138,8 @@ class _Sitting:
         behind = sum(step.images for step in self.steps)
         ahead = sum(list(_passes(self.store.config, self.stream, learner.inputs))[done:])
         self.reporter.begin(len(self.stream), behind + ahead, behind + spent.images)
-        recorded = {sitting.started for sitting in self.earlier}
-        interrupted = tuple(sitting for sitting in spent.sittings if sitting.started not in recorded)
+        recorded = {session.started for session in self.earlier}
+        interrupted = tuple(session for session in spent.sessions if session.started not in recorded)
         self.earlier += interrupted
         for number, delivery in enumerate(self.stream[done:], done + 1):
             self.reporter.task(number, delivery.new or 0)

@@ -112,9 +112,7 @@ def _batches(phase: Phase, draws: torch.Generator, paired: bool) -> list[IntArra
     """All samples in random order. Where batch norm needs two samples (``paired``), a last batch of one is dropped."""
     n = len(phase.data)
     if paired and n < 2:
-        raise WhorlError(
-            "there is only one image to train on, and batch norm needs two; use more images (`data.per_class`)"
-        )
+        raise WhorlError("there is only one image to train on, and batch norm needs two; use more images")
     parts = [part.numpy() for part in torch.split(torch.randperm(n, generator=draws), phase.batch)]
     return parts[:-1] if paired and len(parts) > 1 and len(parts[-1]) == 1 else parts
 

@@ -7,7 +7,7 @@ from whorl.data import find_loader, traits_of
 from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.errors import WhorlError, unknown
 from whorl.methods import method_class
-from whorl.methods.base import Setting
+from whorl.methods.base import Conditions
 
 RECIPES: dict[str, Tree] = {
     # The paper's appendix: SGD 0.1, batch 128, 120 epochs per task, divided by ten every 30, weight decay 1e-5.
@@ -39,11 +39,13 @@ def resolve(asked: Tree) -> ExperimentConfig:
     traits = traits_of(find_loader(name))
     size = int(data.get("resize") or traits.size)
     photos = traits.photos or size >= PHOTO_SIZE
-    setting = Setting("", size, photos, traits.vectors, data.get("classes") or traits.classes, asked.get("method", {}))
+    conditions = Conditions(
+        "", size, photos, traits.vectors, data.get("classes") or traits.classes, asked.get("method", {})
+    )
     usual = merge({"data": {"name": name}}, traits.usual or {})
     if "step" in asked.get("stream", {}) or "classes" in data:
         usual.get("stream", {}).pop("first", None)  # suits the usual step and number of classes only
-    tree = _resolved(asked, usual, setting)
+    tree = _resolved(asked, usual, conditions)
     if "step" not in tree.get("stream", {}):
         raise WhorlError(f"state the number of classes per task with `stream.step=N`; {name} has no usual step")
     return checked(ExperimentConfig, tree)
@@ -53,19 +55,19 @@ def resolve_learner(asked: Tree, inputs: Inputs, classes: int | None = None) -> 
     """The complete config of a learner for these inputs: the recipe, the method, then ``asked``."""
     _require_sections(asked)
     vectors = inputs.kind == "vectors"
-    setting = Setting("", inputs.size, inputs.photos, vectors, classes, asked.get("method", {}))
-    return checked(LearnerConfig, _resolved(asked, {}, setting))
+    conditions = Conditions("", inputs.size, inputs.photos, vectors, classes, asked.get("method", {}))
+    return checked(LearnerConfig, _resolved(asked, {}, conditions))
 
 
-def _resolved(asked: Tree, usual: Tree, setting: Setting) -> Tree:
-    arch = "identity" if setting.vectors else "resnet18" if setting.photos else "resnet32"
+def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
+    arch = "identity" if conditions.vectors else "resnet18" if conditions.photos else "resnet32"
     usual = merge({"recipe": "fast", "net": {"arch": arch}}, usual)
     recipe = asked.get("recipe", usual["recipe"])
     if recipe not in RECIPES:
         raise unknown("recipe", str(recipe), RECIPES)
     method = method_class(str(asked.get("method", {}).get("name", "ours")))
-    properties = {**vars(setting), "recipe": recipe}
-    usual = merge(usual, RECIPES[recipe], method.defaults(Setting(**properties)))
+    properties = {**vars(conditions), "recipe": recipe}
+    usual = merge(usual, RECIPES[recipe], method.defaults(Conditions(**properties)))
     for key in ("milestones", "weight_decay"):
         if key in asked.get("optim", {}):
             usual["optim"].pop(f"first_{key}", None)  # a value that the user sets holds for task 1 too

@@ -98,7 +98,7 @@ class Provenance(_Record):
     """UTC, ISO 8601."""
     finished: str
     tasks: tuple[int, ...]
-    """The tasks that were finished in this sitting; empty if it was interrupted in the middle of its only task."""
+    """The tasks that were finished in this session; empty if it was interrupted in the middle of its only task."""
 
     @property
     def version(self) -> str:

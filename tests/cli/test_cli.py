@@ -81,9 +81,9 @@ def test_killed_at_any_moment_and_run_again(start: Start, tmp_path: Path) -> Non
     again = json.loads(whorl(*long, "--out", "killed", cwd=tmp_path).stdout)
     assert without_times({**again, "run": ""}) == without_times({**whole, "run": ""})
     assert checks.same(checks.stored(tmp_path / whole["run"]), checks.stored(tmp_path / again["run"]))
-    sittings = json.loads((tmp_path / again["run"] / "scores.json").read_text())["provenance"]
-    assert [task for sitting in sittings for task in sitting["tasks"]] == [1, 2, 3]
-    assert len(sittings) >= 4  # those that saved an epoch: three that were killed, and the last one
+    sessions = json.loads((tmp_path / again["run"] / "scores.json").read_text())["provenance"]
+    assert [task for session in sessions for task in session["tasks"]] == [1, 2, 3]
+    assert len(sessions) >= 4  # those that saved an epoch: three that were killed, and the last one
     log = (tmp_path / again["run"] / "log.jsonl").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in log] == list(range(1, 31)) * 3
 

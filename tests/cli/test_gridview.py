@@ -10,7 +10,7 @@ import checks
 from whorl.cli.gridview import Live, Plain
 from whorl.grid.messages import Done, Failed
 from whorl.grid.pool import Worker
-from whorl.grid.queue import Job, Plan, Running, State
+from whorl.grid.queue import GridState, Job, Plan, Running
 
 
 def jobs() -> list[Job]:
@@ -18,10 +18,10 @@ def jobs() -> list[Job]:
     return [Job(f"job {config.seed}", config, (100, 100), config.data) for config in configs]
 
 
-def standing(four: list[Job]) -> tuple[Plan, State]:
+def standing(four: list[Job]) -> tuple[Plan, GridState]:
     """One was there, one is finished, one has made 50 of its 200 image passes, one waits."""
     planned = Plan(tuple(four), {four[0].title: 2}, {})
-    state = State(waiting=[four[3]], finished=[four[1]], images=200)
+    state = GridState(waiting=[four[3]], finished=[four[1]], images=200)
     state.running[cast(Worker, object())] = Running(four[2], True, images=200, done=50, task=0, tasks=2)
     return planned, state
 
@@ -36,7 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_the_time_left_is_told_from_what_has_been_done(clock: list[float]) -> None:
     planned, state = standing(jobs())
     view = Plain(planned)
-    assert view.left(State(planned.open)) == "…"
+    assert view.left(GridState(planned.open)) == "…"
     clock[0] += 100  # 250 passes took 100 s; 150 of the running job and 200 of the waiting one are left
     assert view.left(state) == "2m20s"
 

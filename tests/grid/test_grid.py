@@ -24,7 +24,7 @@ from whorl.experiment import run, workload
 from whorl.grid import messages
 from whorl.grid.messages import Outcome, Setup, parse_event
 from whorl.grid.pool import Pool, Worker
-from whorl.grid.queue import Job, Plan, Queue, State, execute, plan
+from whorl.grid.queue import GridState, Job, Plan, Queue, execute, plan
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
 
@@ -50,9 +50,9 @@ class Quiet:
         self.over: list[tuple[str, str]] = []
         self.notes: list[str] = []
 
-    def update(self, state: State) -> None: ...
+    def update(self, state: GridState) -> None: ...
 
-    def ended(self, state: State, job: Job, outcome: Outcome) -> None:
+    def ended(self, state: GridState, job: Job, outcome: Outcome) -> None:
         self.over.append((job.name, outcome.kind))
 
     def note(self, job: Job | None, line: str) -> None:
@@ -117,8 +117,8 @@ def workers(*names: str) -> list[Worker]:
     return [cast(Worker, Nobody(name)) for name in names]
 
 
-def queue_of(planned: Plan, out: Path) -> tuple[Queue, State]:
-    state = State(planned.open)
+def queue_of(planned: Plan, out: Path) -> tuple[Queue, GridState]:
+    state = GridState(planned.open)
     return Queue(planned, out, state), state
 
 
@@ -175,7 +175,7 @@ def test_a_run_that_another_process_holds_is_waited_for(images: tuple[Any, Datas
     theirs.lock()
 
     class Releaser(Quiet):
-        def ended(self, state: State, job: Job, outcome: Outcome) -> None:
+        def ended(self, state: GridState, job: Job, outcome: Outcome) -> None:
             super().ended(state, job, outcome)
             theirs.release()  # once the other one is done
 
@@ -268,7 +268,7 @@ def test_a_worker_that_is_killed_costs_its_run_only(
 
         killed = False
 
-        def update(self, state: State) -> None:
+        def update(self, state: GridState) -> None:
             if halting.halted and not self.killed:
                 self.killed = True
                 (worker,) = state.running
@@ -297,7 +297,7 @@ def test_a_worker_that_is_killed_while_it_waits_is_replaced(
 
         killed = False
 
-        def update(self, state: State) -> None:
+        def update(self, state: GridState) -> None:
             waiting = [w for w in pools[0].workers if w.ready and w not in state.running]
             if halting.halted and waiting and not self.killed:
                 self.killed = True

@@ -219,7 +219,7 @@ def test_a_refresh_after_the_last_epoch_never_happens(small_data: Dataset) -> No
         ({"labels": "given", "pseudo.features": "pca"}, "leave them out with `labels=given`"),
         ({"pseudo.refresh": 1, "pseudo.features": "first"}, "cannot be combined with `pseudo.features=first`"),
         ({"pseudo.refresh": 1, "method.name": "ilio"}, "ilio uses each image once; it cannot be combined with"),
-        ({"pseudo.refresh": 1, "method.name": "bic"}, "bic holds images out by their first labels"),
+        ({"pseudo.refresh": 1, "method.name": "bic"}, "bic holds images out by their initial labels"),
     ],
 )
 def test_settings_that_exclude_each_other(changes: dict[str, Any], line: str) -> None:

@@ -33,7 +33,7 @@ def filled(policy: Policy, quota: int) -> Memory:
 def test_starts_empty() -> None:
     memory = Memory("per-class", 20)
     assert len(memory) == 0
-    assert list(memory.by_class()) == []
+    assert memory.ranks.tolist() == []
 
 
 def test_per_class_keeps_a_constant_number() -> None:
@@ -87,11 +87,11 @@ def test_origin_of_every_exemplar() -> None:
     assert names(after) == [both[i] for i in origin] == [0, 1, 50, 52, 12, 14, 13, 15, 51]
 
 
-def test_by_class_gives_positions_in_rank_order() -> None:
+def test_exemplars_are_stored_by_class_in_rank_order() -> None:
     memory = filled("per-class", 3)
-    got = {label: [names(memory)[i] for i in indices] for label, indices in memory.by_class()}
-    assert got == {0: [0, 1, 2], 1: [6, 7, 8], 2: [12, 14, 16], 3: [13, 15, 17]}
-    assert list(got) == [0, 1, 2, 3]
+    assert names(memory) == [0, 1, 2, 6, 7, 8, 12, 14, 16, 13, 15, 17]
+    assert memory.labels.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert memory.ranks.tolist() == [0, 1, 2] * 4
 
 
 def test_stores_a_copy() -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 import checks
 from references import accommodate, eq1, eq2, unit, wide
@@ -22,29 +21,12 @@ from whorl.methods.base import Batch
 from whorl.methods.ilio import paired
 from whorl.nets.heads import MeansHead
 from whorl.reporter import Silent
-from whorl.types import ImageSource, IntArray, granted
-
-
-class Counting:
-    """A source that records what is read from it."""
-
-    resident = True
-
-    def __init__(self, source: ImageSource) -> None:
-        self.source, self.size = source, source.size
-        self.log: list[list[int]] = []
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def read(self, indices: IntArray) -> Tensor:
-        self.log.append(np.asarray(indices).tolist())
-        return self.source.read(indices)
+from whorl.types import IntArray, granted
 
 
 def train_online(learner: Learner, stream: Stream, task: int) -> list[list[int]]:
     """Which new images each batch of the online phase read, up to the end of training."""
-    counting = Counting(stream[task - 1].images)
+    counting = checks.Logged(stream[task - 1].images)
     halts = learner.learn(replace(stream[task - 1], images=counting), Silent())
     halt = next(halts)
     log = counting.log[1:]  # the first read is a check of the kind of samples

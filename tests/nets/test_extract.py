@@ -108,7 +108,7 @@ def test_any_change_of_the_backbone_is_noticed(extracted: list[tuple[int, bool]]
     changed = features(source)
     assert len(extracted) == 5
     np.testing.assert_array_equal(changed, extract(model.frozen().backbone, 32, source, INPUTS, Runtime()))
-    list(model.backbone.buffers())[0].data[0] += 1
+    next(iter(model.backbone.buffers())).data[0] += 1
     features(source)
     assert len(extracted) == 6
     model.load(weights(model))

@@ -83,7 +83,7 @@ def test_a_run_of_format_1_is_continued_after_its_last_task(method: str, small_d
     assert checks.same(found, expected)
     assert checks.numbers(again.steps) == checks.numbers(whole.steps)
     assert [(r["task"], r["epoch"]) for r in Run.open(path).log()] == [(t, e) for t in (1, 2, 3) for e in (1, 2)]
-    assert [sitting.tasks for sitting in Run.open(path).scores().provenance] == [(3,)]
+    assert [session.tasks for session in Run.open(path).scores().provenance] == [(3,)]
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw"])

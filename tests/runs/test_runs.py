@@ -42,8 +42,8 @@ def test_a_folder_holds_everything(config: ExperimentConfig, small_data: Dataset
     assert scores["finished"]
     assert scores["last"] == result.steps[-1].acc
     assert scores["steps"] == [plain(step) for step in result.steps]
-    (sitting,) = scores["provenance"]
-    assert sitting["tasks"] == [1, 2, 3]
+    (session,) = scores["provenance"]
+    assert session["tasks"] == [1, 2, 3]
 
 
 def test_finished_runs_are_read_and_fresh_ones_made_again(
@@ -231,16 +231,17 @@ def test_divergence_is_reported_and_the_last_good_epoch_kept(small_data: Dataset
     assert all(torch.isfinite(t).all() for p in epochs for t in files.read_tensors(p)[0].values())
 
 
-def test_atomic_files(tmp_path: Path) -> None:
+def test_atomic_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "x.txt"
     files.write_text(target, "whole")
 
-    def fail(path: Path) -> None:
-        path.write_text("half")
+    def fail(path: Path, payload: bytes) -> None:
+        path.write_bytes(payload[:4])
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    monkeypatch.setattr(files, "_write", fail)
     with pytest.raises(WhorlError):
-        files.write_atomic(target, fail)
+        files.write_text(target, "another")
     assert target.read_text() == "whole"
     assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
 
@@ -267,15 +268,15 @@ def test_names_of_runs_do_not_change() -> None:
     assert checks.small_config(optim__name="adamw").hash != "52f7b0166d"
 
 
-def test_every_sitting_leaves_its_provenance(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
+def test_every_session_leaves_its_provenance(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     with pytest.raises(checks.Killed):
         run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
     run(config, small_data, tmp_path)
-    sittings = Run.at(tmp_path, config).scores().provenance
-    assert [sitting.tasks for sitting in sittings] == [(1, 2), (3,)]
-    for sitting in sittings:
-        assert sitting.started <= sitting.finished
-        assert (sitting.whorl, sitting.torch, sitting.device, sitting.threads) == (
+    sessions = Run.at(tmp_path, config).scores().provenance
+    assert [session.tasks for session in sessions] == [(1, 2), (3,)]
+    for session in sessions:
+        assert session.started <= session.finished
+        assert (session.whorl, session.torch, session.device, session.threads) == (
             __version__,
             torch.__version__,
             "cpu",

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from whorl.cli.runs import console, find_run, number, table
+from whorl.cli.runs import console, find_run, table
 from whorl.errors import WhorlError
+from whorl.report.text import listed, number
 
 if TYPE_CHECKING:
     from whorl.report.compare import Comparison
@@ -40,7 +41,6 @@ def compare(
 
 def print_comparison(made: Comparison) -> None:
     """Print the tables on stdout."""
-    from whorl.report.text import listed
     from whorl.scores import NAMES
 
     for n, folder in enumerate(made.folders, 1):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from whorl.cli.flags import RunFlags
-from whorl.cli.runs import number
+from whorl.report.text import number
 
 if TYPE_CHECKING:
     from whorl.report.demo import Demo

@@ -14,17 +14,17 @@ from rich.text import Text
 
 from whorl.cli.flags import ReproduceFlags
 from whorl.grid.messages import Done, Outcome
-from whorl.grid.queue import Job, Plan, State
+from whorl.grid.queue import GridState, Job, Plan
 from whorl.progress import duration
 
 
 class Silent:
     """Shows nothing."""
 
-    def update(self, state: State) -> None:
+    def update(self, state: GridState) -> None:
         """Called after every event."""
 
-    def ended(self, state: State, job: Job, outcome: Outcome) -> None:
+    def ended(self, state: GridState, job: Job, outcome: Outcome) -> None:
         """Called when a job has finished or failed."""
 
     def note(self, job: Job | None, line: str) -> None:
@@ -43,7 +43,7 @@ class Plain(Silent):
         self._images = {job.title: sum(job.passes[behind:]) for job, behind in planned.remaining()}
         self._started = time.monotonic()
 
-    def ended(self, state: State, job: Job, outcome: Outcome) -> None:
+    def ended(self, state: GridState, job: Job, outcome: Outcome) -> None:
         """Print the result of a run, or why it failed."""
         if isinstance(outcome, Done):
             scores = {"avg": outcome.avg, "last": outcome.last}
@@ -57,7 +57,7 @@ class Plain(Silent):
         """Print a note, after the name of its run."""
         self.print(ReproduceFlags.translate(f"{job.name}: {line}" if job else line))
 
-    def left(self, state: State) -> str:
+    def left(self, state: GridState) -> str:
         """The time left, at the average speed since this command began."""
         running = list(state.running.values())
         done = state.images + sum(each.done - each.start for each in running)
@@ -79,14 +79,14 @@ class Live(Plain):
         self._next = 0.0
         self._live.start()
 
-    def update(self, state: State) -> None:
+    def update(self, state: GridState) -> None:
         """Draw the table, at most four times per second."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + 0.25
         self._live.update(Group(Text(self.counts(state)), self._table(state)), refresh=True)
 
-    def counts(self, state: State) -> str:
+    def counts(self, state: GridState) -> str:
         """The state of the grid in one line."""
         counted = {
             "finished": self._before + len(state.finished), "running": len(state.running),
@@ -102,7 +102,7 @@ class Live(Plain):
         """Remove the table."""
         self._live.stop()
 
-    def _table(self, state: State) -> Table:
+    def _table(self, state: GridState) -> Table:
         table = Table.grid(padding=(0, 2))
         for each in state.running.values():
             share = f"{each.done / each.images:4.0%}" if each.images else ""

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from whorl.cli.flags import RunFlags
 from whorl.errors import WhorlError
+from whorl.report.text import count, number
 
 if TYPE_CHECKING:
     from whorl.config import ExperimentConfig
@@ -107,9 +108,7 @@ def print_run(path: Path, config: ExperimentConfig, steps: Sequence[TaskScores],
 
 
 def print_provenance(scores: RunScores) -> None:
-    """Print where and when the run was computed, one line per sitting."""
-    from whorl.report.text import count
-
+    """Print where and when the run was computed, one line per session."""
     if scores.unrecorded:
         print(f"{_tasks(scores.unrecorded)}: computed by a version of whorl that did not record it")
     for part in scores.provenance:
@@ -120,11 +119,6 @@ def print_provenance(scores: RunScores) -> None:
 def _tasks(numbers: Sequence[int]) -> str:
     words = "task " if len(numbers) == 1 else "tasks "
     return words + ", ".join(map(str, numbers)) if numbers else "part of a task"
-
-
-def number(value: float | None) -> str:
-    """A score with three decimals, or a dash for None."""
-    return "–" if value is None else f"{value:.3f}"
 
 
 def _head(run: Run, scores: RunScores) -> dict[str, object]:

@@ -1,36 +1,7 @@
 """The interface of a clusterer, and helpers for writing one.
 
 Every clusterer raises clear errors, leaves no cluster empty, and gives the same bits for the same seed. The helpers
-``checked``, ``reproducible``, ``partition`` and ``filled`` provide this. A clusterer is one file, for example::
-
-    # my_package/minibatch.py
-    from sklearn.cluster import MiniBatchKMeans
-    from sklearn.exceptions import ConvergenceWarning
-
-    from whorl.cluster.base import Clusters, Options, checked, filled, partition, random_state, reproducible
-    from whorl.types import FloatArray
-
-
-    class MiniBatch(Options):
-        # k-means on mini-batches, for many samples.
-
-        def fit_predict(self, features: FloatArray, k: int, seed: int) -> Clusters:
-            points = checked(features, k, self.l2)  # float32, or an error for k > n and values that are not finite
-            model = MiniBatchKMeans(
-                k,
-                n_init=self.restarts,
-                max_iter=self.iterations,
-                tol=self.tolerance,
-                random_state=random_state(seed),  # accepts seeds of 63 bits
-            )
-            with reproducible(ConvergenceWarning):  # one thread; ignores the warnings that are expected
-                labels = model.fit_predict(points)
-            return filled(points, partition(points, labels, k))  # computes centres and inertia; fills empty clusters
-
-Register it in the ``pyproject.toml`` of your package, and select it by ``cluster.name`` in the config::
-
-    [project.entry-points."whorl.cluster"]
-    minibatch = "my_package.minibatch:MiniBatch"
+``checked``, ``reproducible``, ``partition`` and ``filled`` provide this. CONTRIBUTING.md has a complete example.
 
 ``Options`` is a frozen dataclass with the options of the config's section ``cluster``. A clusterer derives from it,
 because it is created with all of these options as keyword arguments.

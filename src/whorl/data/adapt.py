@@ -36,7 +36,7 @@ LARGEST = int(np.iinfo(np.int64).max)
 
 
 @runtime_checkable
-class Table(Protocol):
+class HubTable(Protocol):
     """A data set of Hugging Face's ``datasets`` library."""
 
     @property
@@ -57,7 +57,7 @@ class Table(Protocol):
 
 
 Where = str | os.PathLike[str]
-SamplesLike = ImageSource | npt.NDArray[Any] | Tensor | Sequence[Where] | Where | Table
+SamplesLike = ImageSource | npt.NDArray[Any] | Tensor | Sequence[Where] | Where | HubTable
 """uint8 images [n, height, width, 3], float vectors [n, d], paths of images, a folder, a table, or a source."""
 LabelsLike = Sequence[int] | Sequence[str] | npt.NDArray[Any] | Tensor | str
 """One integer or string per sample; ``"folders"`` for a folder; the name of the label column for a table."""
@@ -104,7 +104,7 @@ def adapt(
     """
     if isinstance(given, str | os.PathLike):
         return _folder(Path(given), labels, size, labelled, strict)
-    if isinstance(given, Table):
+    if isinstance(given, HubTable):
         return _table(given, labels, size, labelled)
     if isinstance(labels, str):
         raise WhorlError("`labels` must be one label per sample; a name is for folders and tables")

@@ -18,13 +18,13 @@ def kinds(inputs: Inputs) -> list[tuple[int, bool, bool]]:
     """The copies of an image, as (colour, cropped, mirrored).
 
     Small images: {original, brightness, contrast} × {original, crop} × {original, mirrored}, twelve copies, or six
-    where a mirror image is another class. Photos (``resized_crop``): {original, mirrored}, each with brightness and
+    where a mirror image is another class. Photos: {original, mirrored}, each with brightness and
     contrast changed with probability 1/2, and either cropped or resized. Without augmentation: the image itself.
     """
     if inputs.view == "none":
         return [(0, False, False)]
     flips = (False, True) if inputs.mirrors else (False,)
-    if inputs.view == "resized_crop":
+    if inputs.photos:
         return [(0, False, flip) for flip in flips]
     return list(itertools.product(range(3), (False, True), flips))
 
@@ -36,7 +36,7 @@ class Copies:
         self.source: ImageSource = source
         self.size: int = inputs.size
         self.resident: bool = source.resident
-        self._photos = inputs.view == "resized_crop"
+        self._photos = inputs.photos
         self._kinds = kinds(inputs)
         self._draws = torch.rand(len(self), 6, generator=generator(seed, "copies"))
 

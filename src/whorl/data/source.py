@@ -7,6 +7,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -242,6 +243,19 @@ class _Batches(torch.utils.data.Dataset[Tensor | str]):
             return str(error)
 
 
+@contextmanager
+def _interrupts_delayed() -> Iterator[None]:
+    """Delay Ctrl-C while workers are forked: inside Python's own fork hooks it would be lost."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def batches(source: ImageSource, index_batches: Sequence[IntArray], workers: int) -> Iterator[Tensor]:
     """The samples in batches, in the given order.
 
@@ -254,9 +268,7 @@ def batches(source: ImageSource, index_batches: Sequence[IntArray], workers: int
         # torch warns when there are more workers than cores, which is the user's choice, and Python warns about forking
         # a process with threads. Forked workers only decode; they start in milliseconds, and they start every epoch.
         warnings.simplefilter("ignore")
-        # An interrupt inside Python's own fork hooks would be lost, so it is delayed until the workers have started.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _interrupts_delayed():
             iterator = iter(
                 DataLoader(
                     _Batches(source, index_batches),
@@ -265,8 +277,6 @@ def batches(source: ImageSource, index_batches: Sequence[IntArray], workers: int
                     multiprocessing_context="fork" if sys.platform == "linux" else None,
                 )
             )
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     try:
         for batch in iterator:
             if isinstance(batch, str):

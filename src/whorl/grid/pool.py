@@ -44,7 +44,10 @@ class Worker:
     def kill(self) -> None:
         """Kill the process and the processes it started to read images, which would keep its pipes open."""
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            if sys.platform == "win32":
+                self.process.kill()
+            else:
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
 class Pool:

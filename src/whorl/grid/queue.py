@@ -139,7 +139,7 @@ class Running:
 
 
 @dataclass
-class State:
+class GridState:
     """The progress of a grid."""
 
     waiting: list[Job]
@@ -154,11 +154,11 @@ class State:
 class View(Protocol):
     """Shows the progress of a grid."""
 
-    def update(self, state: State) -> None:
+    def update(self, state: GridState) -> None:
         """Called after every event, and at least once per second."""
         ...
 
-    def ended(self, state: State, job: Job, outcome: Outcome) -> None:
+    def ended(self, state: GridState, job: Job, outcome: Outcome) -> None:
         """Called when a job has finished or failed."""
         ...
 
@@ -167,9 +167,9 @@ class View(Protocol):
         ...
 
 
-def execute(planned: Plan, setup: Setup, workers: int, view: View) -> State:
+def execute(planned: Plan, setup: Setup, workers: int, view: View) -> GridState:
     """Run the open jobs, ``workers`` at a time. A job that fails is recorded, and the others continue."""
-    state = State(planned.open)
+    state = GridState(planned.open)
     jobs = Queue(planned, Path(setup.out), state)
     with Pool(setup) as pool:
         for _ in range(min(workers, len(state.waiting))):
@@ -201,7 +201,7 @@ def execute(planned: Plan, setup: Setup, workers: int, view: View) -> State:
     return state
 
 
-def _replace(pool: Pool, worker: Worker, reason: str, state: State) -> None:
+def _replace(pool: Pool, worker: Worker, reason: str, state: GridState) -> None:
     """Start a new worker for one that has ended, unless it ended before it was ready: the new one would too."""
     if worker.ready and state.waiting:
         pool.start()
@@ -212,7 +212,7 @@ def _replace(pool: Pool, worker: Worker, reason: str, state: State) -> None:
 class Queue:
     """Hands out jobs so that no task 1 is trained twice."""
 
-    def __init__(self, planned: Plan, out: Path, state: State) -> None:
+    def __init__(self, planned: Plan, out: Path, state: GridState) -> None:
         self._done, self._out, self._state = planned.done, out, state
         self._task1_runs = dict(planned.task1_runs)
 

@@ -28,7 +28,7 @@ from whorl.grid import messages
 from whorl.grid.messages import Message, Order, Setup
 from whorl.reporter import Silent
 from whorl.runs.files import write_text
-from whorl.runs.run import Busy, Run
+from whorl.runs.run import Run, RunBusy
 from whorl.scores import TaskScores
 
 PROGRESS_SECONDS = 0.5
@@ -97,7 +97,7 @@ def _perform(
         result = run(config, data, out, setup.runtime, wire, task1=_task1(order.task1))
         error_file.unlink(missing_ok=True)
         return messages.Done(avg=result.summary.avg, last=result.summary.last)
-    except Busy:
+    except RunBusy:
         time.sleep(RETRY_SECONDS)
         return messages.Busy()
     except WhorlError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, get_args
@@ -87,11 +87,6 @@ class Memory:
             self, images=every_image[torch.from_numpy(keep)], labels=every_label[keep], tasks=every_task[keep]
         )
         return after, keep
-
-    def by_class(self) -> Iterator[tuple[int, IntArray]]:
-        """Each label in ascending order, with the positions of its exemplars in rank order."""
-        for label in np.unique(self.labels):
-            yield int(label), np.flatnonzero(self.labels == label)
 
     @property
     def ranks(self) -> IntArray:

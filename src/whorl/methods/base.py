@@ -18,7 +18,7 @@ from whorl.memory.memory import Memory
 from whorl.nets.model import Model, Output
 from whorl.types import FloatArray, ImageSource, IntArray, Labelling
 
-__all__ = ["Batch", "Load", "Loss", "Method", "Phase", "Samples", "Setting", "Step", "Teacher"]
+__all__ = ["Batch", "Conditions", "Load", "Loss", "Method", "Phase", "Samples", "Step", "Teacher"]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Setting:
+class Conditions:
     """The properties that a method's defaults may depend on."""
 
     recipe: str
@@ -233,7 +233,7 @@ class Method(Section, ABC):
             raise WhorlError(f"{self.name} works with `net.head` {' or '.join(self.heads)}, not {config.net.head}")
 
     @classmethod
-    def defaults(cls, setting: Setting) -> Tree:
+    def defaults(cls, conditions: Conditions) -> Tree:
         """The config values that this method changes in a recipe."""
         memory = {} if cls.needs_memory else {"memory": {"quota": 0}}
         return {"net": {"head": cls.head, "final_relu": cls.final_relu}, "classifier": cls.classifier, **memory}

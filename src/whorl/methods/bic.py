@@ -12,7 +12,7 @@ from torch import Tensor
 
 from whorl.config import LearnerConfig, OptimConfig, TrainConfig, Tree, merge
 from whorl.errors import WhorlError
-from whorl.methods.base import Batch, Load, Method, Phase, Setting, Step
+from whorl.methods.base import Batch, Conditions, Load, Method, Phase, Step
 from whorl.methods.losses import cross_entropy, distil
 from whorl.nets.heads import CorrectedHead
 
@@ -41,8 +41,8 @@ class Bic(Method):
         """Train the network; after the initial step, also train the two scalars alone."""
         if step.initial and not len(step.validation):
             raise WhorlError(
-                f"bic holds out one in {self.every} images of a class, but every class has fewer; "
-                "use more images (`data.per_class`) or lower `method.every`"
+                f"bic holds out one in {self.every} images of a class, but every class has fewer; use more images"
+                + (" or lower `method.every`" if self.every > 2 else "")
             )
         yield step.phase("train", step.new + step.exemplars, distil(step, self.temperature))
         if step.initial:
@@ -102,17 +102,17 @@ class Bic(Method):
             )
 
     @classmethod
-    def defaults(cls, setting: Setting) -> Tree:
+    def defaults(cls, conditions: Conditions) -> Tree:
         """The authors' schedules; short recipes fit the scalars in a fifth of the epochs."""
-        own: Tree = {"method": {"correction_epochs": 200 if setting.recipe == "paper" else 40}}
-        if setting.recipe == "paper" and setting.photos:
+        own: Tree = {"method": {"correction_epochs": 200 if conditions.recipe == "paper" else 40}}
+        if conditions.recipe == "paper" and conditions.photos:
             own["train"] = {"first_epochs": 100, "epochs": 100, "batch": 256}
             # 1e-4 times the ten groups of its benchmark, divided by the number of the task.
             own["optim"] = {"lr": 0.1, "milestones": [30, 60, 80, 90], "weight_decay": 1e-3, "decay_by_task": True}
-        elif setting.recipe == "paper":
+        elif conditions.recipe == "paper":
             own["train"] = {"first_epochs": 250, "epochs": 250, "batch": 128}
             own["optim"] = {"lr": 0.1, "milestones": [100, 150, 200], "weight_decay": 2e-4}
-        return merge(super().defaults(setting), own)
+        return merge(super().defaults(conditions), own)
 
 
 def _can_fit(step: Step) -> bool:

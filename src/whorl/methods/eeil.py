@@ -14,7 +14,7 @@ from torch import Tensor
 from whorl.config import TrainConfig, Tree, merge
 from whorl.data.copies import Copies, kinds
 from whorl.memory.select import SELECTORS, Selection, exemplars
-from whorl.methods.base import Batch, Load, Loss, Method, Phase, Samples, Setting, Step, Teacher
+from whorl.methods.base import Batch, Conditions, Load, Loss, Method, Phase, Samples, Step, Teacher
 from whorl.methods.losses import cross_distillation, cross_entropy, headwise_distillation
 from whorl.seeds import derive
 from whorl.types import Labelling
@@ -78,7 +78,7 @@ class Eeil(Method):
         noise = (lambda epoch, images: self.noise / images / (1 + done + epoch) ** 0.55) if self.noise else None
         if step.inputs.view == "none":
             return replace(phase, noise=noise)
-        if phase.name == "balance" and step.inputs.view == "resized_crop":
+        if phase.name == "balance" and step.inputs.photos:
             return replace(phase, noise=noise, inputs=step.inputs.plain())  # as the authors do for ImageNet
         if self.profile == "light":
             return replace(phase, noise=noise, inputs=step.inputs.jittered())
@@ -90,20 +90,19 @@ class Eeil(Method):
         """Both phases, with all copies of each image."""
         balanced = self.balanced_epochs * load.balanced if load.number > 1 else 0
         copies = len(kinds(load.inputs)) if self.profile == "twelve" else 1
-        photos = load.inputs.view == "resized_crop"
-        return super().passes(train, load) * copies + balanced * (1 if photos else copies)
+        return super().passes(train, load) * copies + balanced * (1 if load.inputs.photos else copies)
 
     @classmethod
-    def defaults(cls, setting: Setting) -> Tree:
+    def defaults(cls, conditions: Conditions) -> Tree:
         """The authors' schedule for ``twelve``, that of re-implementations for ``light``."""
-        profile = setting.option("profile", "twelve" if setting.recipe == "paper" else "light")
+        profile = conditions.option("profile", "twelve" if conditions.recipe == "paper" else "light")
         own: Tree = {"method": {"profile": profile}}
-        if setting.recipe == "paper":
+        if conditions.recipe == "paper":
             first, epochs, own["optim"] = _TWELVE if profile == "twelve" else _LIGHT
-            if setting.photos and profile == "twelve":
+            if conditions.photos and profile == "twelve":
                 first, own["optim"] = 60, own["optim"] | {"first_milestones": [15, 30, 45]}
             own["train"] = {"first_epochs": first, "epochs": epochs, "batch": 128}
-        return merge(super().defaults(setting), own)
+        return merge(super().defaults(conditions), own)
 
 
 _TWELVE = 100, 40, {

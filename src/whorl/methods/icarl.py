@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from whorl.config import Tree, merge
-from whorl.methods.base import Method, Phase, Setting, Step
+from whorl.methods.base import Conditions, Method, Phase, Step
 from whorl.methods.losses import classify_and_distil, distil_sigmoids
 
 
@@ -33,14 +33,14 @@ class Icarl(Method):
         return [step.phase("train", step.new + step.exemplars, loss)]
 
     @classmethod
-    def defaults(cls, setting: Setting) -> Tree:
+    def defaults(cls, conditions: Conditions) -> Tree:
         """The original schedule and network for ``bce``, PyCIL's for ``ce_kd``; mirrored means except for photos."""
-        own: Tree = {"memory": {"mirror": not setting.photos}}
-        if setting.option("loss", "bce") == "bce":
-            own = merge(own, {"net": {"final_relu": False}}, sigmoid_recipe(setting))
-        elif setting.recipe == "paper":
+        own: Tree = {"memory": {"mirror": not conditions.photos}}
+        if conditions.option("loss", "bce") == "bce":
+            own = merge(own, {"net": {"final_relu": False}}, sigmoid_recipe(conditions))
+        elif conditions.recipe == "paper":
             own = merge(own, _PYCIL)
-        return merge(super().defaults(setting), own)
+        return merge(super().defaults(conditions), own)
 
 
 _PYCIL: Tree = {
@@ -52,12 +52,12 @@ _PYCIL: Tree = {
 }  # fmt: skip
 
 
-def sigmoid_recipe(setting: Setting) -> Tree:
+def sigmoid_recipe(conditions: Conditions) -> Tree:
     """Constants for the sigmoid loss. Divided by ``width``, it needs about twenty times the learning rate of Eq. 2."""
-    width = max(100, setting.classes or 0)
-    if setting.recipe != "paper":
-        return {"method": {"width": width}, "optim": {"lr": _SHORT_RATES[setting.recipe], "weight_decay": 5e-5}}
-    epochs, milestones, decay = (60, [20, 30, 40, 50], 1e-5) if setting.photos else (70, [49, 63], 2e-5)
+    width = max(100, conditions.classes or 0)
+    if conditions.recipe != "paper":
+        return {"method": {"width": width}, "optim": {"lr": _SHORT_RATES[conditions.recipe], "weight_decay": 5e-5}}
+    epochs, milestones, decay = (60, [20, 30, 40, 50], 1e-5) if conditions.photos else (70, [49, 63], 2e-5)
     return {
         "method": {"width": width},
         "train": {"first_epochs": epochs, "epochs": epochs, "batch": 128},

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from whorl.config import LearnerConfig, TrainConfig, Tree, merge
 from whorl.errors import WhorlError
-from whorl.methods.base import Batch, Load, Method, Phase, Setting, Step
+from whorl.methods.base import Batch, Conditions, Load, Method, Phase, Step
 from whorl.methods.losses import classify, modified_cross_distillation
 from whorl.nets.heads import MeansHead
 from whorl.types import IntArray
@@ -89,9 +89,9 @@ class Ilio(Method):
             )
 
     @classmethod
-    def defaults(cls, setting: Setting) -> Tree:
+    def defaults(cls, conditions: Conditions) -> Tree:
         """One epoch after the initial step."""
-        return merge(super().defaults(setting), {"train": {"epochs": 1}})
+        return merge(super().defaults(conditions), {"train": {"epochs": 1}})
 
 
 def _is_block(batch: Batch) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from whorl.config import Tree, merge
 from whorl.memory.nme import class_means
-from whorl.methods.base import Batch, Method, Phase, Setting, Step
+from whorl.methods.base import Batch, Conditions, Method, Phase, Step
 from whorl.methods.losses import classify, less_forget, margin_ranking
 from whorl.nets.heads import CosineHead
 
@@ -69,14 +69,14 @@ class Lucir(Method):
         return [replace(step.phase("train", step.new + step.exemplars, loss), after=hold)]
 
     @classmethod
-    def defaults(cls, setting: Setting) -> Tree:
+    def defaults(cls, conditions: Conditions) -> Tree:
         """The authors' schedules."""
         own: Tree = {
-            "method": {"less_forget": 10.0 if setting.photos else 5.0},
-            "memory": {"mirror": not setting.photos},
+            "method": {"less_forget": 10.0 if conditions.photos else 5.0},
+            "memory": {"mirror": not conditions.photos},
         }
-        if setting.recipe == "paper":
-            epochs, milestones, decay = (90, [30, 60], 1e-4) if setting.photos else (160, [80, 120], 5e-4)
+        if conditions.recipe == "paper":
+            epochs, milestones, decay = (90, [30, 60], 1e-4) if conditions.photos else (160, [80, 120], 5e-4)
             own["train"] = {"first_epochs": epochs, "epochs": epochs, "batch": 128}
             own["optim"] = {"lr": 0.1, "milestones": milestones, "weight_decay": decay}
-        return merge(super().defaults(setting), own)
+        return merge(super().defaults(conditions), own)

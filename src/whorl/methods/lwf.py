@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from whorl.config import Tree, merge
-from whorl.methods.base import Method, Phase, Setting, Step
+from whorl.methods.base import Conditions, Method, Phase, Step
 from whorl.methods.icarl import sigmoid_recipe
 from whorl.methods.losses import classify_and_distil, distil, distil_sigmoids
 
@@ -38,15 +38,15 @@ class Lwf(Method):
         return [step.phase("train", step.new, loss)]
 
     @classmethod
-    def defaults(cls, setting: Setting) -> Tree:
+    def defaults(cls, conditions: Conditions) -> Tree:
         """iCaRL's schedule for ``mc_bce``, PyCIL's for ``local_ce``, the recipe's for ``eq3``."""
         own: Tree = {}
-        variant = setting.option("variant", "mc_bce")
+        variant = conditions.option("variant", "mc_bce")
         if variant == "mc_bce":
-            own = sigmoid_recipe(setting)
-        elif variant == "local_ce" and setting.recipe == "paper":
+            own = sigmoid_recipe(conditions)
+        elif variant == "local_ce" and conditions.recipe == "paper":
             own = _PYCIL
-        return merge(super().defaults(setting), own)
+        return merge(super().defaults(conditions), own)
 
 
 _PYCIL: Tree = {

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from whorl.config import LearnerConfig, Tree, merge
 from whorl.errors import WhorlError
-from whorl.methods.base import Batch, Method, Phase, Setting, Step
+from whorl.methods.base import Batch, Conditions, Method, Phase, Step
 from whorl.methods.losses import distil
 
 
@@ -69,18 +69,18 @@ class Wa(Method):
             )
 
     @classmethod
-    def defaults(cls, setting: Setting) -> Tree:
+    def defaults(cls, conditions: Conditions) -> Tree:
         """The authors' schedule for photos and in ``full``, else a shorter one. No clipping for vectors."""
         own: Tree = {}
-        if setting.recipe == "paper" and setting.photos:
+        if conditions.recipe == "paper" and conditions.photos:
             own = _schedule(100, 256, [30, 60, 80, 90], 1e-4, by_task=True)
-        elif setting.recipe == "paper" and setting.option("profile", None) == "full":
+        elif conditions.recipe == "paper" and conditions.option("profile", None) == "full":
             own = _schedule(250, 32, [100, 150, 200], 1e-4, by_task=True)
-        elif setting.recipe == "paper":
+        elif conditions.recipe == "paper":
             own = _schedule(170, 128, [60, 100, 140], 2e-4, by_task=False)
-        if setting.vectors:
+        if conditions.vectors:
             own = merge(own, {"method": {"clip": False}, "net": {"final_relu": False}})
-        return merge(super().defaults(setting), own)
+        return merge(super().defaults(conditions), own)
 
 
 def alignment(weight: Tensor, known: int, norm: int = 2) -> float:

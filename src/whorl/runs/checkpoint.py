@@ -27,12 +27,12 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class Spent:
-    """What a task has cost so far, over all sittings."""
+    """What a task has cost so far, over all sessions."""
 
     seconds: float = 0.0
     training_seconds: float = 0.0
     images: int = 0
-    sittings: tuple[Provenance, ...] = ()
+    sessions: tuple[Provenance, ...] = ()
     """Where its epochs were computed."""
 
 
@@ -53,7 +53,7 @@ class Position(BaseModel):
     seconds: float
     training_seconds: float
     images: int
-    sittings: tuple[Provenance, ...] = ()
+    sessions: tuple[Provenance, ...] = ()
 
 
 def state_header(state: State) -> dict[str, object]:
@@ -141,7 +141,7 @@ def load_epoch(path: Path) -> tuple[Position, Halt | None, Spent]:
     tensors, about = read_tensors(path)
     with belonging(path):
         where = Position.model_validate(about)
-        spent = Spent(where.seconds, where.training_seconds, where.images, where.sittings)
+        spent = Spent(where.seconds, where.training_seconds, where.images, where.sessions)
         if where.format < FORMAT:
             return where, None, Spent()
         if where.phase >= where.starts:

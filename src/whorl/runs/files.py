@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,20 +18,6 @@ from whorl.errors import WhorlError
 
 START_OVER = "start over with `fresh`, or remove the folder"
 """What to do about a damaged file of a run."""
-
-
-def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, then put it in place in one step."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        write(temporary)
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        with suppress(OSError):  # removing may fail for the same reason as writing
-            temporary.unlink(missing_ok=True)
-        raise _cannot_write(path, error) from None
 
 
 def append_line(path: Path, line: str) -> int:
@@ -53,8 +39,15 @@ def truncate(path: Path, length: int) -> None:
 
 
 def write_bytes(path: Path, payload: bytes) -> None:
-    """Write a file atomically."""
-    write_atomic(path, lambda temporary: _write(temporary, payload))
+    """Write a temporary file beside ``path``, then put it in place in one step."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        _write(temporary, payload)
+        os.replace(temporary, path)
+    except OSError as error:
+        with suppress(OSError):  # removing may fail for the same reason as writing
+            temporary.unlink(missing_ok=True)
+        raise _cannot_write(path, error) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -92,9 +85,11 @@ def unnest(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _write(path: Path, payload: bytes) -> None:
     with open(path, "wb") as file:
         file.write(payload)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _cannot_write(path: Path, error: OSError) -> WhorlError:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    full = error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))  # Windows has no quota error
     advice = "free some space, then repeat the command to resume" if full else "make it writable"
     return WhorlError(f"cannot write {path}: {error.strerror}; {advice}")

@@ -42,7 +42,7 @@ class NewerFormat(WhorlError):
     """The folder was written by a newer version of whorl; not even ``fresh`` removes it."""
 
 
-class Busy(WhorlError):
+class RunBusy(WhorlError):
     """Another process is writing the run."""
 
 
@@ -74,8 +74,8 @@ class Run:
         except Timeout:
             with suppress(OSError):
                 owner = (self.path / "owner").read_text(encoding="utf-8").strip()
-                raise Busy(f"another process ({owner}) is working on {self.path}; wait for it or stop it") from None
-            raise Busy(f"another process is working on {self.path}; wait for it or stop it") from None
+                raise RunBusy(f"another process ({owner}) is working on {self.path}; wait for it or stop it") from None
+            raise RunBusy(f"another process is working on {self.path}; wait for it or stop it") from None
         except OSError as error:
             raise WhorlError(f"cannot write to {self.path}: {error.strerror}; choose another `out`") from None
         with suppress(OSError):
