@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textwrap import dedent
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,16 @@ from groups import blobs, check_consistent
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
-from whorl.cluster import CLUSTERERS, Clusterer, Clusters, base, create
+from whorl.cluster import CLUSTERERS, Clusterer, Clusters, create
 from whorl.config import ClusterConfig
 from whorl.errors import WhorlError
 
 
 def example() -> Any:
-    """The clusterer in the docstring of ``whorl.cluster.base``."""
-    block = str(base.__doc__).split("::\n\n")[1].split("\nRegister")[0]
+    """The clusterer in CONTRIBUTING."""
+    page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     namespace: dict[str, Any] = {}
-    exec(dedent(block), namespace)
+    exec(page.split("# shells/minibatch.py\n")[1].split("```")[0], namespace)
     return namespace["MiniBatch"]
 
 
