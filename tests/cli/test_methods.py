@@ -92,7 +92,7 @@ def test_a_stranger_s_method_shows_up_and_runs(call: Call) -> None:
         (["--method", "bic", "--quota", "9"], "bic holds out one in 10 exemplars of a class, and --quota 9 is too few"),
         (["--method", "bic", "--memory", "total", "--quota", "59"], "raise it to 60 or hold out more"),
         (["--method", "bic", "--reading", "recluster"], "set --reading to aligned or reuse"),
-        (["--method", "bic", "--per-class", "9"], "but every class has fewer; use more images or lower --set method.every=…"),
+        (["--method", "bic", "--per-class", "9"], "has fewer; use more images or lower --set method.every=…"),
         (["--method", "ilio"], "ilio uses each new image once, so --epochs does not apply"),
         (["--set", "method=ours"], "method is a section of the config; set one of its keys"),
         (["--method", "ilio", "--epochs", "1"], "ilio uses each new image once, so --epochs does not apply"),
