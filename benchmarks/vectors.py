@@ -8,7 +8,8 @@ docs/results.md has the times of these runs.
 
 from __future__ import annotations
 
-import sys
+import argparse
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ LATENT = 40
 
 def main() -> None:
     """Draw and write."""
+    parser = argparse.ArgumentParser(description="Write an npz file of synthetic embeddings.")
+    parser.add_argument("file", type=Path)
+    out = parser.parse_args().file
     draws = np.random.default_rng(0)
     centres = draws.normal(size=(CLASSES, LATENT))
     mixing = draws.normal(size=(LATENT, SIZE)) / np.sqrt(LATENT)
@@ -30,7 +34,7 @@ def main() -> None:
         return (latent @ mixing + 0.2 * draws.normal(size=(count, SIZE))).astype(np.float32), labels
 
     (train, train_labels), (test, test_labels) = samples(TRAIN), samples(TEST)
-    np.savez(sys.argv[1], train=train, train_labels=train_labels, test=test, test_labels=test_labels)
+    np.savez(out, train=train, train_labels=train_labels, test=test, test_labels=test_labels)
 
 
 if __name__ == "__main__":
