@@ -16,8 +16,10 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from whorl import Inputs, Whorl, WhorlError
+from whorl import Inputs, Whorl, WhorlError, load_tasks
+from whorl.config import merge, override
 from whorl.data import DataOptions, load
+from whorl.data.configured import load_configured
 from whorl.data.stream import class_incremental, split_sizes
 from whorl.experiment import run
 from whorl.nets.backbone import BACKBONES
@@ -93,6 +95,38 @@ def test_the_same_weights_as_whorl_run_in_one_process_or_in_several(method: str,
     assert [(each.samples, each.labelled, each.classes) for each in one.deliveries_] == [
         (120, True, (0, 1, 2, 3, 4, 5)), (40, False, (6, 7)), (40, False, (8, 9)),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("labels", ["pseudo", "given"])
+@pytest.mark.parametrize("data", ["digits", "vectors"])
+def test_the_tasks_of_an_experiment_give_the_weights_of_its_run(data: str, labels: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    train, test = rng.normal(size=(60, 5)), rng.normal(size=(12, 5))
+    file = tmp_path / "v.npz"
+    np.savez(file, train=train, train_labels=np.arange(60) % 6, test=test, test_labels=np.arange(12) % 6)
+    place = file if data == "vectors" else None
+    spec = {"stream.step": 2, "data.per_class": 9}
+    asked = override(("data.name", data), ("labels", labels), ("method.name", "wa"), ("seed", 4), *spec.items())
+    config = resolve(merge(asked, override(*FEW.items())))
+    found, loaded = load_configured(config.data, place, False, 0, print)
+    result = run(config.model_copy(update={"data": found}), loaded, tmp_path / "runs")
+    stored = Run.open(result.path).load_task(len(result.steps), loaded.inputs)
+    tasks = load_tasks(data, place, labels, spec)  # type: ignore[arg-type]
+    net, recipe = ("tiny", "demo") if data == "digits" else ("auto", "fast")
+    model = Whorl("wa", net=net, recipe=recipe, inputs=tasks.inputs, options=FEW, random_state=4, verbose=0)
+    for task in tasks:
+        model.learn(*task)
+    assert len(tasks) == len(result.steps)
+    assert all(torch.equal(stored.model[name], value) for name, value in state(model).model.items())
+    assert all(torch.equal(stored.memory[name], value) for name, value in state(model).memory.items())
+    last = result.steps[-1]
+    expected = last.acc if labels == "pseudo" else last.acc_plain
+    assert model.score(tasks.test, tasks.test_labels) == pytest.approx(expected)
+
+
+def test_tasks_take_no_settings_of_the_learner() -> None:
+    with pytest.raises(WhorlError, match=r"keys of the sections data and stream, not 'train\.epochs'"):
+        load_tasks("digits", options={"train.epochs": 1})
 
 
 def test_scikit_learns_conventions() -> None:
@@ -323,7 +357,7 @@ def test_a_backbone_brought_along(photos: tuple[npt.NDArray[np.uint8], IntArray,
     with pytest.raises(WhorlError, match="needs an integer attribute `dim`"):
         Whorl(net=nn.Linear(3, 3)).learn(pixels, labels)
     net.dim = 11
-    with pytest.raises(WhorlError, match=r"features of shape \(1, 12\) for 1 samples, but its `dim` is 11"):
+    with pytest.raises(WhorlError, match=r"features of shape \(1, 12\) for 1 sample, but its `dim` is 11"):
         Whorl(net=net, verbose=0).learn(pixels, labels)
 
 

@@ -17,7 +17,7 @@ ORDER = [
     "data", "runtime", "provenance", "cluster", "nets", "memory", "labels", "methods", "recipes", "check",
     "classifier", "state", "evaluate", "fit", "speed", "training",
     {"engine", "runs"},
-    {"estimator", "experiment"},
+    {"estimator", "experiment", "tasks"},
     "testing", "grid", "papers", "report", "cli",
 ]  # fmt: skip
 """From the lowest room to the highest. Rooms in a set do not import each other."""

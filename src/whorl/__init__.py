@@ -10,10 +10,14 @@ if TYPE_CHECKING:
     from whorl.data.inputs import Inputs
     from whorl.errors import WhorlError
     from whorl.estimator import Learned, Whorl
+    from whorl.tasks import Tasks, load_tasks
     from whorl.types import ImageSource
 
 __version__ = "0.1.0"
-__all__ = ["Classifier", "ImageSource", "Inputs", "Learned", "LearnerConfig", "Whorl", "WhorlError", "__version__"]
+__all__ = [
+    "Classifier", "ImageSource", "Inputs", "Learned", "LearnerConfig", "Tasks", "Whorl", "WhorlError", "__version__",
+    "load_tasks",
+]  # fmt: skip
 
 _HOMES = {
     "Classifier": "whorl.classifier",
@@ -21,8 +25,10 @@ _HOMES = {
     "Inputs": "whorl.data.inputs",
     "Learned": "whorl.estimator",
     "LearnerConfig": "whorl.config",
+    "Tasks": "whorl.tasks",
     "Whorl": "whorl.estimator",
     "WhorlError": "whorl.errors",
+    "load_tasks": "whorl.tasks",
 }
 
 

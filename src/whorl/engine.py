@@ -54,6 +54,7 @@ class Learner:
         self.labeler: Labeler = Labeler(config.pseudo, config.seed, extractor, clusterer)
         self.model: Model = self._builder.model()
         self.inputs: Inputs = (nets.own_inputs(self.model.backbone) or inputs).viewed(config.train.augment)
+        nets.check_fit(self.model.backbone, self.inputs, self.runtime)
         self.frozen: Model = self.model.frozen()
         """The model after the last delivery, for inference."""
         self._initial = self.frozen

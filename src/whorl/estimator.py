@@ -23,7 +23,6 @@ from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig, Tree, checked, override
 from whorl.data.adapt import LARGEST, Adapted, LabelsLike, SamplesLike, adapt, label_array
 from whorl.data.inputs import Inputs
-from whorl.data.source import Subset
 from whorl.data.trouble import file_errors
 from whorl.engine import Learner
 from whorl.errors import WhorlError
@@ -472,8 +471,6 @@ class Whorl(BaseEstimator):
             learner = self._new_learner(params, learner.inputs, backbone)
             found = _adapted(images, labels, learner.inputs.size, labelled=True)
         learner.inputs.check(found.images)
-        if backbone is not None:
-            learner.classifier.features(Subset(found.images, np.arange(1)))  # raises if it does not fit its ``dim``
         return found, learner
 
     def _new_learner(self, params: _Params, inputs: Inputs, backbone: Backbone | None) -> Learner:

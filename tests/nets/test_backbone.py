@@ -11,17 +11,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import checks
 from small import deliveries, learn, small_learner
 from whorl import registry
 from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset
+from whorl.engine import Learner
 from whorl.errors import WhorlError
 from whorl.nets import backbone as nets
+from whorl.nets.backbone import check_fit
 from whorl.nets.heads import HEADS, LinearHead
 from whorl.nets.model import Model, weights
 from whorl.nets.resnet import ResNet
 from whorl.nets.vectors import Identity, Mlp
 from whorl.reporter import Silent
+from whorl.runtime import Runtime
 from whorl.seeds import derive, generator
 
 IMAGES, VECTORS = Inputs.images(8), Inputs.vectors(6)
@@ -272,3 +276,38 @@ def test_scratch_needs_a_backbone_that_can_be_drawn(small_data: Dataset) -> None
     ):
         learn(learner, deliveries(small_data)[1:2])
     assert learner.known == 2
+
+
+class Conv(nn.Module):
+    """An image backbone that does not say what it takes."""
+
+    dim = 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.conv(x).mean((2, 3))
+        return out
+
+
+@pytest.mark.parametrize(
+    ("inputs", "line"),
+    [
+        (Inputs.vectors(16), r"the network does not take vectors of length 16 \(.*\); set `net.arch` to one that does"),
+        (Inputs.images(2), r"the network does not take images of side 2 \(.*Kernel size can't be greater.*\)"),
+    ],
+)
+def test_inputs_that_a_network_cannot_take_are_one_line(inputs: Inputs, line: str) -> None:
+    check_fit(Conv(), Inputs.images(8), Runtime())
+    with pytest.raises(WhorlError, match=line) as found:
+        Learner(checks.small_config(), inputs, Runtime(), Conv())
+    assert "\n" not in str(found.value)
+
+
+def test_a_network_with_another_number_of_features_is_refused() -> None:
+    model = Conv()
+    model.dim = 5
+    with pytest.raises(WhorlError, match=r"features of shape \(1, 4\) for 1 sample, but its `dim` is 5"):
+        check_fit(model, Inputs.images(8), Runtime())

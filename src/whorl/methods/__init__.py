@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whorl import registry
-from whorl.config import LearnerConfig
+from whorl.config import LearnerConfig, checked
 from whorl.errors import WhorlError
 from whorl.methods.base import Method
 from whorl.methods.bic import Bic
@@ -35,7 +35,7 @@ def method_class(name: str) -> type[Method]:
 
 def method_of(config: LearnerConfig) -> Method:
     """The method of a config, with its options."""
-    return method_class(config.method.name)(**config.method.options)
+    return checked(method_class(config.method.name), config.method.options, "method")
 
 
 def method_names() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
@@ -13,6 +14,7 @@ from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
 from whorl.nets.resnet import resnet18, resnet18_small, resnet32, tiny
 from whorl.nets.vectors import Identity, Mlp
+from whorl.runtime import Runtime
 from whorl.seeds import generator
 
 
@@ -86,6 +88,24 @@ def checked(backbone: object) -> Backbone:
         )
     found: Backbone = backbone  # type: ignore[assignment]
     return found
+
+
+def check_fit(backbone: nn.Module, inputs: Inputs, runtime: Runtime) -> None:
+    """Raise a ``WhorlError`` unless the backbone turns one prepared sample into ``dim`` features."""
+    side = inputs.size
+    shape = (1, side) if inputs.kind == "vectors" else (1, 3, side, side)
+    what = f"{inputs.kind} of {'length' if inputs.kind == 'vectors' else 'side'} {side}"
+    probe = copy.deepcopy(backbone).eval()
+    try:
+        with torch.inference_mode(), runtime.autocast():
+            found = probe(runtime.inputs(torch.zeros(shape, device=runtime.device)))
+    except Exception as error:  # a backbone of the user may raise anything
+        why = " ".join(str(error).split())
+        raise WhorlError(f"the network does not take {what} ({why}); set `net.arch` to one that does") from error
+    dim = checked(backbone).dim
+    if not isinstance(found, Tensor) or found.shape != (1, dim):
+        got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise WhorlError(f"the network returned features of shape {got} for 1 sample, but its `dim` is {dim}")
 
 
 def module(backbone: Backbone) -> nn.Module:
