@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import zipfile
 import zlib
 from dataclasses import replace
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from whorl.data.inputs import Inputs
+from whorl.data.memory import require
 from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import Part, assemble, same_classes
 from whorl.data.source import Dataset, VectorSource
@@ -23,6 +25,8 @@ from whorl.errors import WhorlError
 from whorl.types import FloatArray, ImageSource, IntArray
 
 _CHUNK = 4096
+_DAMAGED = (ValueError, EOFError, zlib.error, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError)
+"""The errors of zipfile and numpy for damaged, encrypted or unknown content."""
 _ARRAYS = ("train", "train_labels", "test", "test_labels")
 
 
@@ -73,13 +77,32 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
         if missing := [name for name in wanted if name not in archive]:
             found = ", ".join(archive) or "none"
             raise WhorlError(f"{path} has no array {', '.join(map(repr, missing))}; it has {found}")
+        needed = sum(_bytes(archive, name, path) for name in wanted)
+        require(3 * needed, f"reading {path}", "store fewer vectors or dimensions")
         return {name: _array(archive, name, path) for name in wanted}
+
+
+def _bytes(archive: Any, name: str, path: Path) -> int:
+    """The size of an array in bytes. Raises an error if its header does not match the file, without reading it."""
+    try:
+        info = archive.zip.getinfo(f"{name}.npy")
+        with archive.zip.open(info) as file:
+            version = np.lib.format.read_magic(file)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = header(file)
+            needed, there = math.prod(shape) * dtype.itemsize, info.file_size - file.tell()
+    except _DAMAGED as error:
+        raise WhorlError(f"{path}: {name!r} cannot be read ({reason(error)}); write the file again") from error
+    if needed != there and not dtype.hasobject:
+        why = f"its header announces {needed:,} bytes, but there are {there:,}"
+        raise WhorlError(f"{path}: {name!r} cannot be read ({why}); write the file again")
+    return needed
 
 
 def _array(archive: Any, name: str, path: Path) -> npt.NDArray[Any]:
     try:
         return np.asarray(archive[name])
-    except (ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         if "Object arrays" in str(error):
             raise WhorlError(f"{path}: {name!r} is an array of Python objects; store numbers or strings") from error
         raise WhorlError(f"{path}: {name!r} cannot be read ({reason(error)}); write the file again") from error
