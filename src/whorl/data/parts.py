@@ -42,7 +42,7 @@ class Part:
     hashes: Hashes | None = None
     """The hash of each image, if the images can be compared."""
     earlier: tuple[str, ...] = ()
-    """The lines that identified the content in version 0.1."""
+    """The lines that identified the content in earlier versions."""
 
     def keep(self, rows: IntArray) -> Part:
         """The part with the samples at ``rows`` only; what identifies its content stays."""

@@ -39,7 +39,7 @@ class Dataset:
     skipped: tuple[str, ...] = ()
     """Broken images that were left out."""
     earlier_fingerprint: str = ""
-    """The fingerprint that version 0.1 computed from names and sizes; runs stored with it are still found."""
+    """The fingerprint that earlier versions computed from names and sizes; their runs are still found by it."""
 
 
 class ArraySource:

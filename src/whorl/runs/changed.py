@@ -13,9 +13,9 @@ from whorl.runs.run import Run
 
 
 def stored_as(out: Path, config: ExperimentConfig, data: Dataset) -> ExperimentConfig:
-    """The config with which version 0.1 stored this run below ``out``, if it did; else ``config``.
+    """The config with which an earlier version stored this run below ``out``, if it did; else ``config``.
 
-    Version 0.1 identified image files by name and size, and all list files of classes by one word.
+    Earlier versions identified image files by name and size, and all list files of classes by one word.
     """
     if not data.earlier_fingerprint or Run.at(out, config).path.exists():
         return config
