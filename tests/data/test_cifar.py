@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conftest import Call
 from whorl.data import DataOptions, cifar, fetch_cifar100, load
 from whorl.errors import WhorlError
 
@@ -79,6 +80,61 @@ def test_archive_is_read_in_place(archive: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in archive.parent.iterdir()) == ["cifar-100-binary", "cifar-100-binary.tar.gz"]
     (tmp_path / archive.name).symlink_to(archive)
     assert len(load("cifar100", tmp_path, DataOptions(per_class=1)).train) == 100
+
+
+def changed(binary: Path, target: Path, what: str) -> Path:
+    """A copy of the two files of which one thing differs."""
+    target.mkdir()
+    for name, count in cifar.COUNTS.items():
+        rows = np.frombuffer((binary / name).read_bytes(), np.uint8).reshape(count, 3074).copy()
+        if what == "labels" and name == "train.bin":
+            rows[:, 1] = np.random.default_rng(0).permutation(rows[:, 1])
+        if what == "test pixel" and name == "test.bin":
+            rows[-1, -1] ^= 1
+        if what == "order":
+            rows = rows[::-1]
+        if what == "coarse labels":
+            rows[:, 0] = 3
+        (target / name).write_bytes(rows.tobytes())
+    names = [*KINDS[:-1], "other" if what == "names" else KINDS[-1]]
+    (target / "fine_label_names.txt").write_text("\n".join(names))
+    return target
+
+
+@pytest.mark.usefixtures("official")
+def test_other_content_has_a_fingerprint_and_a_notice(binary: Path, tmp_path: Path) -> None:
+    prints, said = [], list[str]()
+    for what in ("labels", "test pixel", "names", "nothing", "order", "coarse labels"):
+        place = changed(binary, tmp_path / what, what)
+        prints.append(load("cifar100", place, notify=said.append).fingerprint)
+    assert prints[3:] == ["", "", ""]
+    assert len({*prints[:3], ""}) == 4
+    assert [line.partition(" is not the official CIFAR-100 ")[0] for line in said] == [
+        str(tmp_path / what) for what in ("labels", "test pixel", "names")
+    ]
+
+
+@pytest.mark.usefixtures("official")
+def test_an_archive_with_a_flipped_byte_is_refused_by_data_and_by_run(
+    binary: Path, archive: Path, tmp_path: Path, call: Call
+) -> None:
+    """Also if the damage is such that it can be unpacked; an archive that was packed again is as good as the first."""
+    place = tmp_path / "place"
+    place.mkdir()
+    given = place / archive.name
+    with tarfile.open(given, "w:gz", compresslevel=2) as tar:
+        for path in sorted(changed(binary, tmp_path / "same", "nothing").iterdir()):
+            tar.add(path, path.name)
+    assert load("cifar100", place).fingerprint == ""
+    with tarfile.open(given, "w:gz", compresslevel=1) as tar:
+        for path in sorted(changed(binary, tmp_path / "flipped", "test pixel").iterdir()):
+            tar.add(path, path.name)
+    before = given.read_bytes()
+    line = f"whorl: {given} is not the official archive, or damaged; move it away and fetch it again from {cifar.URL}"
+    for where in (place, given):
+        for words in (("data", "cifar100"), ("run", "--data", "cifar100")):
+            assert call(*words, "--data-dir", str(where), code=2)[1].strip() == line
+    assert given.read_bytes() == before
 
 
 def test_wrong_counts(binary: Path, tmp_path: Path) -> None:

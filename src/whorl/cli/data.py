@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +29,7 @@ def fetch(
     from whorl.data.cifar import fetch_cifar100
     from whorl.data.trouble import plural
 
-    if data_dir is None and name not in names() and Path(name).is_dir():
+    if data_dir is None and name not in names() and os.path.isdir(name):
         name, data_dir = "folder", Path(name)
     if name == "cifar100":
         data_dir = fetch_cifar100(data_dir)

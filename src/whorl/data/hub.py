@@ -114,8 +114,13 @@ def load_hub(reference: str, directory: Path | None, options: DataOptions, notif
 
 def same_name(name: str) -> str:
     """The name of a data set in configs: a folder is called ``hub:`` wherever it is, because its content counts."""
-    local = name.startswith(PREFIX) and Path(name.removeprefix(PREFIX)).expanduser().is_dir()
-    return PREFIX if local else name
+    return PREFIX if name.startswith(PREFIX) and _folder(name.removeprefix(PREFIX)) else name
+
+
+def _folder(reference: str) -> str | None:
+    """The folder that a reference names, or None if it is no path of a folder."""
+    path = os.path.expanduser(reference)
+    return path if reference and os.path.isdir(path) else None
 
 
 def _files(rows: Any) -> Iterator[str]:
@@ -132,14 +137,12 @@ def _open(reference: str, directory: Path | None) -> dict[str, Any]:
         import datasets
     except ImportError:
         raise WhorlError('hub: data sets need the datasets package: pip install "whorl[hub]"') from None
-    folder = Path(reference).expanduser()
+    folder, place = _folder(reference), None if directory is None else str(directory)
     try:
-        if any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
-            found = datasets.load_from_disk(str(folder))
+        if folder and any(os.path.isfile(os.path.join(folder, name)) for name in ("dataset_dict.json", "state.json")):
+            found = datasets.load_from_disk(folder)
         else:
-            where = str(folder) if folder.is_dir() else reference
-            place = None if directory is None else str(directory)
-            found = datasets.load_dataset(where, cache_dir=place, trust_remote_code=False)
+            found = datasets.load_dataset(folder or reference, cache_dir=place, trust_remote_code=False)
     except Exception as error:  # the network, the hub and damaged folders raise many kinds
         raise WhorlError(
             f"{PREFIX}{reference} cannot be loaded ({reason(error)}); check the name and the network"

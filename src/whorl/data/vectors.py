@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import zipfile
-import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +23,6 @@ from whorl.errors import WhorlError
 from whorl.types import FloatArray, ImageSource, IntArray
 
 _CHUNK = 4096
-_DAMAGED = (ValueError, EOFError, zlib.error, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError)
-"""The errors of zipfile and numpy for damaged, encrypted or unknown content."""
 _ARRAYS = ("train", "train_labels", "test", "test_labels")
 
 
@@ -67,12 +63,13 @@ def _existing(path: Path | None) -> Path:
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     """The arrays that are used, by name: all four, or the two for training."""
     with path.open("rb") as file:  # opened here, because numpy.load leaves a damaged file open
-        try:
-            archive = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise WhorlError(f"{path} is not an npz file; write it with numpy.savez") from error
-        if not isinstance(archive, np.lib.npyio.NpzFile):
+        if file.read(6) == np.lib.format.MAGIC_PREFIX:  # not loaded, because its header may claim any size
             raise WhorlError(f"{path} has a single array; write an npz file with numpy.savez")
+        file.seek(0)
+        try:
+            archive = np.lib.npyio.NpzFile(file, allow_pickle=False)
+        except Exception as error:  # zipfile raises many kinds on damaged files
+            raise WhorlError(f"{path} is not an npz file; write it with numpy.savez") from error
         wanted = _ARRAYS if {"test", "test_labels"} & set(archive) else _ARRAYS[:2]
         if missing := [name for name in wanted if name not in archive]:
             found = ", ".join(archive) or "none"
@@ -91,7 +88,7 @@ def _bytes(archive: Any, name: str, path: Path) -> int:
             header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, _, dtype = header(file)
             needed, there = math.prod(shape) * dtype.itemsize, info.file_size - file.tell()
-    except _DAMAGED as error:
+    except Exception as error:  # numpy and zipfile raise many kinds on damaged files
         raise WhorlError(f"{path}: {name!r} cannot be read ({reason(error)}); write the file again") from error
     if needed != there and not dtype.hasobject:
         why = f"its header announces {needed:,} bytes, but there are {there:,}"
@@ -102,7 +99,9 @@ def _bytes(archive: Any, name: str, path: Path) -> int:
 def _array(archive: Any, name: str, path: Path) -> npt.NDArray[Any]:
     try:
         return np.asarray(archive[name])
-    except _DAMAGED as error:
+    except MemoryError:
+        raise
+    except Exception as error:
         if "Object arrays" in str(error):
             raise WhorlError(f"{path}: {name!r} is an array of Python objects; store numbers or strings") from error
         raise WhorlError(f"{path}: {name!r} cannot be read ({reason(error)}); write the file again") from error
