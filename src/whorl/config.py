@@ -214,7 +214,7 @@ class ExperimentConfig(LearnerConfig):
     @property
     def title(self) -> str:
         """The name of the run's folder: readable words, then the hash."""
-        data = "".join(c if c.isalnum() else "-" for c in self.data.name)
+        data = "".join(c if c.isalnum() else "-" for c in self.data.name).strip("-")[:40]
         return f"{data}-{self.method.name}-{self.labels}-step{self.stream.step}-seed{self.seed}-{self.hash}"
 
 

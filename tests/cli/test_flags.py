@@ -72,6 +72,8 @@ class Asked:
         self.ran: tuple[Any, ...] = ()
         monkeypatch.setattr(sys.modules["whorl.cli.run"], "prepare", self._prepare)
         monkeypatch.setattr("whorl.experiment.run", self._run)
+        monkeypatch.setattr("whorl.runs.changed.stored_as", lambda out, config, data: config)
+        monkeypatch.setattr("whorl.runs.changed.other_data", lambda out, config, data: None)
         monkeypatch.setattr(sys.modules["whorl.cli.reproduce"], "_prepare", self._plan)
 
     def _prepare(self, asked: Tree, *rest: Any) -> tuple[ExperimentConfig, None]:

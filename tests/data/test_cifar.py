@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conftest import Call
 from whorl.data import DataOptions, cifar, fetch_cifar100, load
 from whorl.errors import WhorlError
 
+KINDS = tuple(f"kind_{i}" for i in range(100))
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
@@ -38,13 +40,20 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def official(monkeypatch: pytest.MonkeyPatch, binary: Path, archive: Path) -> None:
+    """Makes the content of ``archive`` the official one."""
+    found = {path.name: path.read_bytes() for path in binary.iterdir()}
+    monkeypatch.setattr(cifar, "CONTENT", cifar._content(found, KINDS))
+
+
 @pytest.fixture(scope="module")
 def archive(binary: Path) -> Path:
     path = binary.parent / "cifar-100-binary.tar.gz"
     with tarfile.open(path, "w:gz", compresslevel=1) as tar:
         for name in ("train.bin", "test.bin"):
             tar.add(binary / name, f"../../{name}")  # a path that must never be written to
-        names = "\n".join(f"kind_{i}" for i in range(100)).encode()
+        names = "\n".join(KINDS).encode()
         member = tarfile.TarInfo("cifar-100-binary/fine_label_names.txt")
         member.size = len(names)
         tar.addfile(member, io.BytesIO(names))
@@ -54,7 +63,7 @@ def archive(binary: Path) -> Path:
 @pytest.mark.parametrize("level", ["parent", "itself"])
 def test_folder(binary: Path, level: str) -> None:
     data = load("cifar100", binary.parent if level == "parent" else binary)
-    assert (len(data.train), len(data.test), data.inputs.size, data.fingerprint) == (50_000, 10_000, 32, "")
+    assert (len(data.train), len(data.test), data.inputs.size) == (50_000, 10_000, 32)
     assert data.train_labels.tolist() == list(np.arange(50_000) % 100)
     image = data.train.read(np.array([12_345]))[0]
     assert image[0, :2, 0].tolist() == [12_345 // 256, 12_345 % 256]
@@ -62,13 +71,70 @@ def test_folder(binary: Path, level: str) -> None:
     assert data.class_names[:2] + data.class_names[-1:] == ("apple", "aquarium_fish", "worm")
 
 
+@pytest.mark.usefixtures("official")
 def test_archive_is_read_in_place(archive: Path, tmp_path: Path) -> None:
     data = load("cifar100", archive)
+    assert data.fingerprint == ""
     assert data.class_names[99] == "kind_99"
     assert data.test.read(np.array([9_999]))[0, 0, :2, 0].tolist() == [9_999 // 256, 9_999 % 256]
     assert sorted(path.name for path in archive.parent.iterdir()) == ["cifar-100-binary", "cifar-100-binary.tar.gz"]
     (tmp_path / archive.name).symlink_to(archive)
     assert len(load("cifar100", tmp_path, DataOptions(per_class=1)).train) == 100
+
+
+def changed(binary: Path, target: Path, what: str) -> Path:
+    """A copy of the two files of which one thing differs."""
+    target.mkdir()
+    for name, count in cifar.COUNTS.items():
+        rows = np.frombuffer((binary / name).read_bytes(), np.uint8).reshape(count, 3074).copy()
+        if what == "labels" and name == "train.bin":
+            rows[:, 1] = np.random.default_rng(0).permutation(rows[:, 1])
+        if what == "test pixel" and name == "test.bin":
+            rows[-1, -1] ^= 1
+        if what == "order":
+            rows = rows[::-1]
+        if what == "coarse labels":
+            rows[:, 0] = 3
+        (target / name).write_bytes(rows.tobytes())
+    names = [*KINDS[:-1], "other" if what == "names" else KINDS[-1]]
+    (target / "fine_label_names.txt").write_text("\n".join(names))
+    return target
+
+
+@pytest.mark.usefixtures("official")
+def test_other_content_has_a_fingerprint_and_a_notice(binary: Path, tmp_path: Path) -> None:
+    prints, said = [], list[str]()
+    for what in ("labels", "test pixel", "names", "nothing", "order", "coarse labels"):
+        place = changed(binary, tmp_path / what, what)
+        prints.append(load("cifar100", place, notify=said.append).fingerprint)
+    assert prints[3:] == ["", "", ""]
+    assert len({*prints[:3], ""}) == 4
+    assert [line.partition(" is not the official CIFAR-100 ")[0] for line in said] == [
+        str(tmp_path / what) for what in ("labels", "test pixel", "names")
+    ]
+
+
+@pytest.mark.usefixtures("official")
+def test_an_archive_with_a_flipped_byte_is_refused_by_data_and_by_run(
+    binary: Path, archive: Path, tmp_path: Path, call: Call
+) -> None:
+    """Also if the damage is such that it can be unpacked; an archive that was packed again is as good as the first."""
+    place = tmp_path / "place"
+    place.mkdir()
+    given = place / archive.name
+    with tarfile.open(given, "w:gz", compresslevel=2) as tar:
+        for path in sorted(changed(binary, tmp_path / "same", "nothing").iterdir()):
+            tar.add(path, path.name)
+    assert load("cifar100", place).fingerprint == ""
+    with tarfile.open(given, "w:gz", compresslevel=1) as tar:
+        for path in sorted(changed(binary, tmp_path / "flipped", "test pixel").iterdir()):
+            tar.add(path, path.name)
+    before = given.read_bytes()
+    line = f"whorl: {given} is not the official archive, or damaged; move it away and fetch it again from {cifar.URL}"
+    for where in (place, given):
+        for words in (("data", "cifar100"), ("run", "--data", "cifar100")):
+            assert call(*words, "--data-dir", str(where), code=2)[1].strip() == line
+    assert given.read_bytes() == before
 
 
 def test_wrong_counts(binary: Path, tmp_path: Path) -> None:
@@ -123,7 +189,7 @@ class Silent(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def served(archive: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def served(archive: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, official: None) -> Iterator[None]:
     """A local web server with the archive, and an empty cache."""
     server = HTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(archive.parent)))
     thread = threading.Thread(target=server.serve_forever)
@@ -162,8 +228,9 @@ def test_fetch_to_a_folder(tmp_path: Path, binary: Path) -> None:
 def test_a_users_file_is_never_replaced(tmp_path: Path) -> None:
     half = tmp_path / "cifar-100-binary.tar.gz"
     half.write_bytes(b"half")
-    with pytest.raises(WhorlError, match="not the official archive, or incomplete; move it away"):
-        fetch_cifar100(tmp_path)
+    assert fetch_cifar100(tmp_path) == half
+    with pytest.raises(WhorlError, match=r"cifar-100-binary\.tar\.gz is damaged or incomplete"):
+        load("cifar100", tmp_path)
     assert half.read_bytes() == b"half"
 
 
@@ -193,3 +260,4 @@ def test_real_images(tmp_path: Path) -> None:
     assert np.abs(values.mean(0) / 255 - data.inputs.mean).max() < 2e-4
     assert np.abs(values.std(0) / 255 - data.inputs.std).max() < 2e-4
     assert data.class_names == tuple(cifar._CLASSES.split())
+    assert data.fingerprint == ""

@@ -1,3 +1,5 @@
+import re
+import shutil
 import sys
 from io import BytesIO
 from pathlib import Path
@@ -8,7 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
+import checks
+from whorl.config import DataConfig
 from whorl.data import DataOptions, load, parts
+from whorl.data.configured import load_configured
 from whorl.errors import WhorlError
 
 datasets = pytest.importorskip("datasets")
@@ -81,6 +86,91 @@ def test_fingerprint_depends_on_the_content(tmp_path: Path) -> None:
         for i, labels in enumerate(([0, 1], [0, 1], [1, 0]))
     ]
     assert prints[0] == prints[1] != prints[2]
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_the_fingerprint_is_computed_from_the_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resident: bool
+) -> None:
+    """The fingerprint that ``datasets`` stores with the table is not trusted."""
+    if not resident:
+        monkeypatch.setattr(parts, "RESIDENT_BYTES", 1)
+    kind = datasets.ClassLabel(names=["x", "y"])
+    one, other = (rows(labels, kind) for labels in ([0, 1] * 4, [1, 0] * 4))
+    for number, table in enumerate((one, other)):
+        table._fingerprint = "0123456789abcdef"
+        table.save_to_disk(str(tmp_path / str(number)))
+    prints = [load(f"hub:{tmp_path / str(number)}", None).fingerprint for number in (0, 1)]
+    assert prints[0] != prints[1]
+    renamed = rows([0, 1] * 4, datasets.ClassLabel(names=["x", "z"]))
+    renamed.save_to_disk(str(tmp_path / "2"))
+    assert load(f"hub:{tmp_path / '2'}", None).fingerprint not in prints
+
+
+def test_different_paths_are_one_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also copies elsewhere; a long path makes no long name of a run, and the stored config loads the data again."""
+    long = tmp_path / ("a" * 200) / ("b" * 200) / "d"
+    rows([0, 1] * 4, datasets.ClassLabel(names=["x", "y"])).save_to_disk(str(tmp_path / "d"))
+    shutil.copytree(tmp_path / "d", long)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    given: list[tuple[str, Path | None]] = [
+        ("hub:d", None), ("hub:./d/", None), (f"hub:{tmp_path}/d", None), ("hub:~/d", None), (f"hub:{long}", None),
+        ("hub:", Path("d")), ("hub:", long),
+    ]  # fmt: skip
+    found = {load_configured(DataConfig(name=name), where, False, 0, print)[0] for name, where in given}
+    assert len(found) == 1
+    (section,) = found
+    assert section.name == "hub:"
+    config = checks.small_config().model_copy(update={"data": section})
+    assert re.fullmatch(r"hub-[a-z]+-pseudo-step\d+-seed0-[0-9a-f]{10}", config.title)
+    with pytest.raises(WhorlError, match=r"hub: needs a name, .*, or a folder; set `data_dir` to it"):
+        load("hub:", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("cifar100", "cifar100-"),
+        ("hub:uoft-cs/cifar10", "hub-uoft-cs-cifar10-"),
+        ("hub:" + "x" * 3000, "hub-" + "x" * 36 + "-"),
+        ("hub:" + "ü" * 3000, "hub-" + "ü" * 36 + "-"),
+    ],
+    ids=["ordinary", "hub", "long", "not ASCII"],
+)
+def test_names_of_runs_are_short(name: str, begins: str) -> None:
+    config = checks.small_config(data__name=name)
+    assert config.title.startswith(begins)
+    assert len(config.title.encode()) < 200
+
+
+@pytest.mark.parametrize("reference", ["x" * 5000, "~nobody-of-this-name/d", "a\0b", "../" * 2000, "\udce9"])
+def test_names_that_are_no_paths_give_one_line(reference: str, tmp_path: Path) -> None:
+    with pytest.raises(WhorlError, match="cannot be loaded") as caught:
+        load_configured(DataConfig(name=f"hub:{reference}"), tmp_path, False, 0, print)
+    assert "\n" not in str(caught.value)
+
+
+def test_scripts_of_data_sets_are_not_run(tmp_path: Path) -> None:
+    place = tmp_path / "evil"
+    place.mkdir()
+    (place / "evil.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
+    with pytest.raises(WhorlError, match=r"hub:.*evil cannot be loaded") as caught:
+        load(f"hub:{place}", tmp_path / "cache")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_remote_code_is_refused_explicitly(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    def load_dataset(name: str, **options: Any) -> Any:
+        given.update(options)
+        return rows([0, 1] * 4, datasets.ClassLabel(names=["x", "y"]))
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    load("hub:someone/something", None)
+    assert given["trust_remote_code"] is False
 
 
 @pytest.mark.parametrize("resident", [True, False])

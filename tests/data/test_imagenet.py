@@ -5,8 +5,10 @@ import pytest
 import torch
 from PIL import Image
 
+from whorl.config import DataConfig
 from whorl.data import DataOptions, FileSource, batches, load
-from whorl.data.imagenet import subset_wnids, wnids
+from whorl.data.configured import load_configured
+from whorl.data.imagenet import same_subset, subset_wnids, wnids
 from whorl.errors import WhorlError
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "tinyimagenet100"
@@ -54,6 +56,30 @@ def test_list_file(tmp_path: Path) -> None:
             subset_wnids(str(path))
     with pytest.raises(WhorlError, match="'S3' is neither S1 nor S2 nor a list file"):
         subset_wnids("S3")
+
+
+def test_the_config_of_a_list_file_needs_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = layout(tmp_path / "data", ["n01440764", "n01443537", "n15075141"])
+    monkeypatch.chdir(tmp_path)
+    Path("mine.txt").write_text("\ufeffn15075141\n0\n", encoding="utf-8")
+    wanted = DataConfig(name="imagenet100", resize=8, subset="mine.txt")
+    section, data = load_configured(wanted, root, False, 0, print)
+    assert section.subset == "n01440764 n15075141"
+    assert section.fingerprint == data.fingerprint
+    Path("mine.txt").unlink()
+    again, same = load_configured(DataConfig.model_validate(section.model_dump()), root, False, 0, print)
+    assert again == section
+    assert same.class_names == data.class_names == ("n01440764", "n15075141")
+    for bad in ("list", "n01440764 n01440764", "n1", "\0", "x" * 5000):
+        with pytest.raises(WhorlError, match=r"is neither S1 nor S2|lists n01440764 more than once"):
+            subset_wnids(bad)
+
+
+def test_named_subsets_keep_their_names(tmp_path: Path) -> None:
+    for name in ("S1", "S2"):
+        assert same_subset(name) == name
+        (tmp_path / "list.txt").write_text("\n".join(reversed(subset_wnids(name))))
+        assert same_subset(str(tmp_path / "list.txt")) == name
 
 
 def test_sizes(tmp_path: Path) -> None:

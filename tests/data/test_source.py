@@ -163,7 +163,7 @@ def test_a_killed_worker_is_one_clear_line() -> None:
 
 def test_resized_agrees_with_pillow() -> None:
     source = array(5, size=16)
-    small = resized(source, 8, chunk=2)
-    for image, expected in zip(small.images, source.images, strict=True):
+    small = resized(source, 8, held=True)
+    for image, expected in zip(small.read(np.arange(5)), source.images, strict=True):
         reference = Image.fromarray(expected.numpy()).resize((8, 8), Image.Resampling.BILINEAR)
         assert np.abs(image.numpy().astype(int) - np.asarray(reference).astype(int)).max() <= 1

@@ -31,6 +31,7 @@ def run(flags: RunFlags) -> None:
     from whorl.methods import method_class
     from whorl.progress import reporter
     from whorl.recipes import resolve
+    from whorl.runs.changed import other_data, stored_as
     from whorl.runtime import Runtime, find_device
 
     asked = _asked(flags)
@@ -42,6 +43,9 @@ def run(flags: RunFlags) -> None:
             "`train.first_epochs=N` changes task 1, which is offline"
         )
     config, data = prepare(asked, flags.data_dir, flags.strict, flags.workers)
+    config = stored_as(flags.out, config, data)
+    if changed := other_data(flags.out, config, data):
+        flags.notify(changed)
     with reporter(flags.quiet) as progress:
         try:
             result = run_config(config, data, flags.out, runtime, progress, flags.fresh)

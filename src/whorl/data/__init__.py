@@ -10,8 +10,9 @@ from whorl import registry
 from whorl.data.cifar import fetch_cifar100, load_cifar100
 from whorl.data.digits import load_digits
 from whorl.data.folder import load_folder
-from whorl.data.hub import load_hub
+from whorl.data.hub import PREFIX, load_hub
 from whorl.data.imagenet import load_imagenet, load_imagenet100
+from whorl.data.memory import require_side
 from whorl.data.options import DataOptions, Notify
 from whorl.data.shape import shape
 from whorl.data.source import ArraySource, Concat, Dataset, FileSource, Subset, VectorSource, batches
@@ -59,7 +60,6 @@ LOADERS: dict[str, Loader] = {
 }
 
 _GROUP = "whorl.data"
-_HUB = "hub:"
 
 
 def names() -> list[str]:
@@ -69,8 +69,8 @@ def names() -> list[str]:
 
 def find_loader(name: str) -> Loader:
     """The loader of the data set ``name``."""
-    if name.startswith(_HUB):
-        return update_wrapper(partial(load_hub, name.removeprefix(_HUB)), load_hub)
+    if name.startswith(PREFIX):
+        return update_wrapper(partial(load_hub, name.removeprefix(PREFIX)), load_hub)
     return registry.find("data set", name, LOADERS, _GROUP)
 
 
@@ -82,5 +82,7 @@ def load(
 ) -> Dataset:
     """The data set ``name`` with the options applied. Errors of the file system become one-line messages."""
     loader = find_loader(name)
+    if options.resize is not None:
+        require_side(options.resize)
     with file_errors(name):
         return shape(loader(directory, options, notify), options)

@@ -21,6 +21,7 @@ from whorl.data.files import read_listing, scan, scan_all
 from whorl.data.folder import SIZE
 from whorl.data.hub import HubSource, image_column, label_classes, label_column, label_values, undecoded
 from whorl.data.inputs import Inputs
+from whorl.data.memory import require_side
 from whorl.data.options import DataOptions
 from whorl.data.parts import fits
 from whorl.data.shape import resized
@@ -102,6 +103,8 @@ def adapt(
     strict : bool
         Whether a broken image in a folder raises an error instead of being skipped with a warning; labels are not read.
     """
+    if size is not None:
+        require_side(size)
     if isinstance(given, str | os.PathLike):
         return _folder(Path(given), labels, size, labelled, strict)
     if isinstance(given, HubTable):
@@ -170,7 +173,7 @@ def _array(values: Tensor, size: int | None) -> ImageSource:
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
     square = ArraySource(values[:, top : top + side, left : left + side].contiguous())
-    return square if size in (None, side) else resized(square, size or side)
+    return square if size in (None, side) else resized(square, size or side, fits(len(square), size or side))
 
 
 def _files(paths: list[Path], size: int) -> ImageSource:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tarfile
 import zlib
 from gzip import BadGzipFile
@@ -10,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from whorl.data.download import cache, fetch, md5
+from whorl.data.download import cache, fetch
 from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
+from whorl.data.parts import digest
 from whorl.data.source import ArraySource, Dataset
 from whorl.data.traits import Traits, declares
 from whorl.data.trouble import file_errors, reason
@@ -23,6 +25,9 @@ URL = "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz"
 MD5 = "03b5dce01913d631647c71ecec9e9cb8"
 ARCHIVE = "cifar-100-binary.tar.gz"
 FOLDER = "cifar-100-binary"
+
+CONTENT = "fbb7378ecee42b35ea41b165e50a2997"
+"""The fingerprint of the official images, fine labels and class names."""
 
 COUNTS = {"train.bin": 50_000, "test.bin": 10_000}
 _NAMES = "fine_label_names.txt"
@@ -45,14 +50,20 @@ def load_cifar100(directory: Path | None, options: DataOptions, notify: Notify) 
     train, train_labels = _parse(read["train.bin"], "train.bin", place)
     test, test_labels = _parse(read["test.bin"], "test.bin", place)
     listed = read.get(_NAMES, b"").decode("utf-8", "replace").split()
+    names = tuple(listed if len(listed) == 100 else _CLASSES.split())
+    found = _content(read, names)
+    if found != CONTENT and not place.is_dir():
+        raise WhorlError(f"{place} is not the official archive, or damaged; move it away and fetch it again from {URL}")
+    if found != CONTENT:
+        notify(f"{place} is not the official CIFAR-100 (images, labels or class names differ); its runs are kept apart")
     return Dataset(
         name="cifar100",
         train=train,
         test=test,
         train_labels=train_labels,
         test_labels=test_labels,
-        class_names=tuple(listed if len(listed) == 100 else _CLASSES.split()),
-        fingerprint="",
+        class_names=names,
+        fingerprint="" if found == CONTENT else found,
         inputs=Inputs(
             kind="images",
             size=32,
@@ -67,18 +78,31 @@ def load_cifar100(directory: Path | None, options: DataOptions, notify: Notify) 
 def fetch_cifar100(directory: Path | None) -> Path:
     """The path of CIFAR-100 in ``directory`` or in the user's cache, downloaded if it is missing.
 
-    Unpacked files, and an archive given by its full path, are not checked here but by ``load``.
+    Files in ``directory`` are not checked here but by ``load``.
     """
     if directory is None:
         return fetch(URL, MD5, cache() / ARCHIVE)
     with file_errors("cifar100"):
         found = directory if directory.is_file() else _in_folder(directory)
-        target = directory / ARCHIVE
-        if found is not None and found != target:
-            return found
-        if found is not None and md5(found) != MD5:
-            raise WhorlError(f"{found} is not the official archive, or incomplete; move it away and fetch again")
-    return fetch(URL, MD5, target)
+    return found or fetch(URL, MD5, directory / ARCHIVE)
+
+
+def _content(read: dict[str, bytes], names: tuple[str, ...]) -> str:
+    """A fingerprint of the labelled images and the class names.
+
+    It depends neither on the order of the records, which differs between copies of the data set, nor on the coarse
+    labels, which are not used.
+    """
+    lines = ["\n".join(names)]
+    for name in COUNTS:
+        records = memoryview(read[name])
+        codes = [_hash(records[start + 1 : start + _RECORD]) for start in range(0, len(records), _RECORD)]
+        lines.append(f"{name} {_hash(b''.join(sorted(codes))).hex()}")
+    return digest(lines)
+
+
+def _hash(data: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def _in_folder(directory: Path) -> Path | None:

@@ -6,21 +6,27 @@ from pathlib import Path
 
 from whorl.config import DataConfig
 from whorl.data import DataOptions, Dataset, Notify, load
+from whorl.data.hub import same_name
+from whorl.data.imagenet import same_subset
+from whorl.data.trouble import plural
 from whorl.errors import WhorlError
-
-SUBSETS = "S1", "S2"
 
 
 def load_configured(
     wanted: DataConfig, directory: Path | None, strict: bool, workers: int, notify: Notify
 ) -> tuple[DataConfig, Dataset]:
-    """The data set, and the config section ``data`` with the fingerprint of the content that was found."""
-    if wanted.subset != SUBSETS[0] and wanted.name != "imagenet100":
+    """The data set, and the config section ``data`` that identifies it wherever it is stored.
+
+    The section has the fingerprint of the content, and no paths: a list file becomes the ids of its classes.
+    """
+    subset = wanted.subset
+    if wanted.name == "imagenet100":
+        subset = same_subset(subset)
+    elif subset != DataConfig.model_fields["subset"].default:
         raise WhorlError(f"`data.subset` is for imagenet100, not {wanted.name}")
-    options = DataOptions(wanted.resize, wanted.per_class, wanted.classes, wanted.subset, strict, workers)
+    options = DataOptions(wanted.resize, wanted.per_class, wanted.classes, subset, strict, workers)
     loaded = load(wanted.name, directory, options, notify)
     if loaded.skipped:
-        notify(f"skipped {len(loaded.skipped)} broken images; set `strict` to stop at the first one instead")
-    # The fingerprint covers the classes that a list file names. The path of the file must not change the run's hash.
-    subset = wanted.subset if wanted.subset in SUBSETS else "list"
-    return wanted.model_copy(update={"fingerprint": loaded.fingerprint, "subset": subset}), loaded
+        notify(f"skipped {plural(len(loaded.skipped), 'broken image')}; set `strict` to stop at the first one instead")
+    found = {"name": same_name(wanted.name), "subset": subset, "fingerprint": loaded.fingerprint}
+    return wanted.model_copy(update=found), loaded

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
+import stat
 import threading
 import warnings
 from contextlib import suppress
@@ -13,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from whorl.data.formats import formats
 from whorl.data.trouble import printable, reason
 from whorl.errors import WhorlError
 
@@ -29,13 +33,24 @@ def decode(file: str | Path | BinaryIO, size: int, name: str | None = None) -> P
     Transparent pixels are blended with white. 16-bit grey values are divided by 257. Errors call the image ``name``.
     """
     try:
-        with _quiet_pillow, Image.open(file) as image:
+        if isinstance(file, str | Path) and not stat.S_ISREG(os.stat(file).st_mode):
+            raise OSError("not a regular file")  # opening a pipe would wait for a writer
+        with _quiet_pillow, Image.open(file, formats=formats()) as image:
             return np.array(_square(_loaded(image, size), size))
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises almost any exception on damaged files
         shown = name or (str(file) if isinstance(file, str | Path) else "image")
         raise WhorlError(f"{printable(shown)}: cannot be read as an image ({_why(error)})") from error
+
+
+def file_hash(path: str | Path) -> bytes:
+    """A hash of 16 bytes of the content of an image file."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
+    except OSError as error:
+        raise WhorlError(f"{printable(str(path))}: cannot be read ({_why(error)})") from error
 
 
 def _loaded(image: Image.Image, size: int) -> Image.Image:

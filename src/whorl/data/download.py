@@ -16,13 +16,6 @@ def cache() -> Path:
     return Path(pooch.os_cache("whorl"))
 
 
-def md5(path: Path) -> str:
-    """The MD5 checksum of a file."""
-    import pooch
-
-    return str(pooch.file_hash(str(path), alg="md5"))
-
-
 def fetch(url: str, checksum: str, target: Path) -> Path:
     """Download ``url`` to ``target`` unless it is already there. A failed download leaves no file behind."""
     import pooch

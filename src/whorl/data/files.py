@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from whorl.data.check import gather
-from whorl.data.decode import Pixels, decode
+from whorl.data.formats import is_image, suffix, unreadable
 from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import Part, assemble, digest, same_classes
 from whorl.data.source import Dataset, FileSource
+from whorl.data.trouble import plural, printable, reason
 from whorl.errors import WhorlError
 from whorl.types import IntArray
-
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +33,8 @@ class Listing:
     sizes: IntArray
     times: IntArray
 
-    def keep(self, mask: npt.NDArray[np.bool_]) -> Listing:
-        """The listing without the files whose ``mask`` is false."""
-        names = [name for name, kept in zip(self.names, mask, strict=True) if kept]
-        return Listing(self.root, self.classes, names, self.labels[mask], self.sizes[mask], self.times[mask])
-
     def lines(self, times: bool = False) -> Iterator[str]:
-        """Lines that identify the content: name and size of each file, with ``times`` also when it was modified."""
+        """Name and size of each file, with ``times`` also when it was modified."""
         for name, size, time in zip(self.names, self.sizes.tolist(), self.times.tolist(), strict=True):
             yield f"{name}\0{size}\0{time}" if times else f"{name}\0{size}"
 
@@ -57,17 +52,18 @@ def existing(directory: Path | None, name: str) -> Path:
 
 def class_folders(folder: Path) -> list[str]:
     """Sorted names of the folders in ``folder``: the natural order of the classes."""
-    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+    return sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith(".") and os.path.isdir(entry))
 
 
-def is_image(name: str) -> bool:
-    """Whether a file name has the suffix of an image. Hidden files do not count as images."""
-    return not name.startswith(".") and name.lower().endswith(SUFFIXES)
+def part_folder(root: Path, part: str) -> str | None:
+    """The name of the folder ``part`` (train, test or val) in ``root``, in any case: ``Train`` is found as well."""
+    there = {entry.name for entry in os.scandir(root) if entry.name.lower() == part and os.path.isdir(entry)}
+    return part if part in there else min(there, default=None)
 
 
 def loose_images(folder: Path) -> int:
     """Number of images directly in ``folder``."""
-    return sum(is_image(entry.name) and entry.is_file() for entry in os.scandir(folder))
+    return sum(is_image(entry.name) and os.path.isfile(entry) for entry in os.scandir(folder))
 
 
 def scan(root: Path, part: str, notify: Notify, classes: Sequence[str] | None = None) -> Listing:
@@ -76,10 +72,10 @@ def scan(root: Path, part: str, notify: Notify, classes: Sequence[str] | None = 
     chosen = class_folders(folder) if classes is None else list(classes)
     loose = loose_images(folder)
     if not chosen:
-        why = f"has {loose} images but no class folders" if loose else "has no class folders"
+        why = f"has {plural(loose, 'image')} but no class folders" if loose else "has no class folders"
         raise WhorlError(f"{folder} {why}; put the images of each class in a separate folder")
     if loose:
-        notify(f"skipped: {loose} images in {folder} that are not in a class folder")
+        notify(f"skipped: {plural(loose, 'image')} in {printable(str(folder))} outside the class folders")
     return _listed(root, part, chosen, notify)
 
 
@@ -92,33 +88,41 @@ def _listed(root: Path, part: str, chosen: Sequence[str], notify: Notify) -> Lis
     folder = root / part
     names: list[str] = []
     stats: list[tuple[int, int, int]] = []
-    other = 0
+    other: Counter[str] = Counter()
     for label, name in enumerate(chosen):
         start = len(os.path.join(folder / name, "")) - len(os.path.join(part, name, ""))  # faster than relative_to
-        entries = sorted(_files(folder / name), key=lambda entry: entry.path)
+        entries = sorted(_files(folder / name, notify), key=lambda entry: entry.path)
         images = [entry for entry in entries if is_image(entry.name)]
-        other += len(entries) - len(images)
+        others = Counter(suffix(entry.name) for entry in entries if not is_image(entry.name))
+        other += others
         if not images:
             kind = "class folder" if name else "folder"
-            raise WhorlError(f"{kind} {folder / name} has no images; add some or remove it")
+            why = f"no images that can be read ({unreadable(others)})" if others else "no images"
+            raise WhorlError(f"{kind} {printable(str(folder / name))} has {why}; add some or remove it")
         for entry in images:
-            stat = entry.stat(follow_symlinks=entry.is_file())
+            stat = entry.stat(follow_symlinks=not entry.is_symlink() or os.path.exists(entry))
             names.append(entry.path[start:].replace(os.sep, "/"))
             stats.append((label, stat.st_size, stat.st_mtime_ns))
     if other:
-        notify(f"skipped: {other} files in {folder} without the suffix of an image")
+        notify(f"skipped in {printable(str(folder))}: {unreadable(other)}")
     labels, sizes, times = np.ascontiguousarray(np.array(stats, np.int64).T)
     return Listing(root, tuple(chosen), names, labels, sizes, times)
 
 
-def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """All files below ``folder`` except hidden ones. Links to folders are not followed, since they may form a cycle."""
-    for entry in os.scandir(folder):
-        if entry.name.startswith("."):
-            continue
+def _files(folder: Path, notify: Notify) -> Iterator[os.DirEntry[str]]:
+    """All files below ``folder`` except hidden ones, also broken links and pipes, which count as broken images.
+
+    Links to folders are not followed, since they may form a cycle. A folder that cannot be read is reported.
+    """
+    try:
+        entries = [entry for entry in os.scandir(folder) if not entry.name.startswith(".")]
+    except OSError as error:
+        notify(f"skipped: folder {printable(str(folder))} cannot be read ({error.strerror or reason(error)})")
+        return
+    for entry in entries:
         if entry.is_dir(follow_symlinks=False):
-            yield from _files(Path(entry.path))
-        elif entry.is_file() or not os.path.exists(entry):  # a broken link counts as a broken image
+            yield from _files(Path(entry.path), notify)
+        elif not (entry.is_symlink() and os.path.isdir(entry)):
             yield entry
 
 
@@ -129,18 +133,28 @@ def read_listings(
     classes = listings[0].classes
     same_classes(classes, listings[-1].classes)
     parts = [read_listing(listing, size, resident, options, notify) for listing in listings]
-    return assemble(name, parts, classes, Inputs.images(size))
+    return assemble(name, parts, classes, Inputs.images(size), notify)
 
 
 def read_listing(listing: Listing, size: int, resident: bool, options: DataOptions, notify: Notify) -> Part:
     """The images of a listing, without those that cannot be read."""
+    source, key = FileSource(listing.root, listing.names, size), digest(listing.lines(times=True))
+    keep, held, hashes = gather(source, listing.labels, listing.classes, size, resident, key, options, notify)
+    if keep.all():
+        names, earlier = listing.names, tuple(listing.lines())
+    else:
+        names, earlier = _chosen(listing.names, keep), tuple(_chosen(list(listing.lines()), keep))
+        source = FileSource(listing.root, names, size)
+    return Part(
+        images=source if held is None else held,
+        labels=listing.labels[keep],
+        skipped=tuple(_chosen(listing.names, ~keep)),
+        content=tuple(f"{name}\0{code.tobytes().hex()}" for name, code in zip(names, hashes, strict=True)),
+        names=names,
+        hashes=hashes,
+        earlier=earlier,
+    )
 
-    def image(i: int, side: int) -> Pixels:
-        return decode(listing.root / listing.names[i], side, listing.names[i])
 
-    key = digest(listing.lines(times=True))
-    keep, held = gather(image, listing.labels, listing.classes, size, resident, key, options, notify)
-    skipped = tuple(name for name, kept in zip(listing.names, keep, strict=True) if not kept)
-    kept = listing.keep(keep) if skipped else listing
-    images = FileSource(listing.root, kept.names, size) if held is None else held
-    return Part(images, kept.labels, skipped, tuple(kept.lines()))
+def _chosen(names: Sequence[str], mask: npt.NDArray[np.bool_]) -> list[str]:
+    return [name for name, chosen in zip(names, mask, strict=True) if chosen]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -10,16 +13,18 @@ import numpy as np
 from torch import Tensor
 
 from whorl.data.check import gather
-from whorl.data.decode import Pixels, decode
+from whorl.data.decode import Pixels, decode, file_hash
 from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
-from whorl.data.parts import Part, assemble, digest, fits, same_classes
+from whorl.data.parts import HASH, Part, assemble, digest, fits, same_classes
 from whorl.data.source import Dataset, Subset, stack
 from whorl.data.traits import Traits, declares
 from whorl.data.trouble import reason
 from whorl.errors import WhorlError
 from whorl.types import IntArray
 
+PREFIX = "hub:"
+"""How the names of these data sets begin."""
 SIZE = 32
 _LABEL_COLUMNS = ("label", "fine_label", "labels")
 _TEST_PARTS = ("test", "validation", "valid", "val")
@@ -41,11 +46,23 @@ class HubSource:
 
     def image(self, index: int, size: int) -> Pixels:
         """The image at ``index``, decoded to side ``size``."""
+        cell = self._cell(index)
+        return decode(BytesIO(cell["bytes"]) if cell["bytes"] else cell["path"], size, self.name(index))
+
+    def content(self, index: int) -> bytes:
+        """A hash of the encoded image at ``index``."""
+        cell = self._cell(index)
+        return hashlib.blake2b(cell["bytes"], digest_size=HASH).digest() if cell["bytes"] else file_hash(cell["path"])
+
+    def name(self, index: int) -> str:
+        """What messages call the image at ``index``."""
+        return f"{self.part}[{index}]"
+
+    def _cell(self, index: int) -> Any:
         cell = self.rows[index][self.column]
-        name = f"{self.part}[{index}]"
         if cell is None or not (cell["bytes"] or cell["path"]):
-            raise WhorlError(f"{name}: has no image")
-        return decode(BytesIO(cell["bytes"]) if cell["bytes"] else cell["path"], size, name)
+            raise WhorlError(f"{self.name(index)}: has no image")
+        return cell
 
     def read(self, indices: IntArray) -> Tensor:
         """Decode the images at ``indices``."""
@@ -56,11 +73,14 @@ class HubSource:
 def load_hub(reference: str, directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """The data set ``reference``: a folder written by ``save_to_disk``, or anything that ``load_dataset`` accepts.
 
-    ``directory`` is the cache folder of ``datasets``. Without a labelled test part, a fifth per class is for testing.
+    ``directory`` is the cache folder of ``datasets``, or without a ``reference`` the folder of the data set. Without a
+    labelled test part, a fifth per class is for testing.
     """
-    name = f"hub:{reference}"
+    if not reference and directory is not None:
+        reference, directory = str(directory.absolute()), None
+    name = f"{PREFIX}{reference}"
     if not reference:
-        raise WhorlError("hub: needs a name or a folder, as in hub:uoft-cs/cifar10")
+        raise WhorlError("hub: needs a name, as in hub:uoft-cs/cifar10, or a folder; set `data_dir` to it")
     parts = _open(reference, directory)
     main = "train" if "train" in parts else next(iter(parts))
     image, label = image_column(parts[main], name), label_column(parts[main], name)
@@ -75,13 +95,40 @@ def load_hub(reference: str, directory: Path | None, options: DataOptions, notif
     def opened(part: str) -> Part:
         source = HubSource(undecoded(parts[part], image), image, part, size)
         labels = np.searchsorted(known, values[part])
-        content = f"{part} {parts[part]._fingerprint}"
-        keep, held = gather(source.image, labels, names, size, resident, digest([content, image]), options, notify)
-        skipped = tuple(f"{part}[{i}]" for i in np.flatnonzero(~keep))
-        images = Subset(source, np.flatnonzero(keep)) if held is None else held
-        return Part(images, labels[keep], skipped, (content, *skipped))
+        key = digest([part, image, *_files(parts[part])])
+        keep, held, hashes = gather(source, labels, names, size, resident, key, options, notify)
+        rows = np.flatnonzero(keep)
+        shown = [source.name(int(i)) for i in rows]
+        pairs = zip(shown, labels[rows], hashes, strict=True)
+        return Part(
+            images=Subset(source, rows) if held is None else held,
+            labels=labels[rows],
+            skipped=tuple(source.name(int(i)) for i in np.flatnonzero(~keep)),
+            content=tuple(f"{row}\0{names[label]}\0{code.tobytes().hex()}" for row, label, code in pairs),
+            names=shown,
+            hashes=hashes,
+        )
 
-    return assemble(name, [opened(part) for part in used], names, Inputs.images(size))
+    return assemble(name, [opened(part) for part in used], names, Inputs.images(size), notify)
+
+
+def same_name(name: str) -> str:
+    """The name of a data set in configs: a folder is called ``hub:`` wherever it is, because its content counts."""
+    return PREFIX if name.startswith(PREFIX) and _folder(name.removeprefix(PREFIX)) else name
+
+
+def _folder(reference: str) -> str | None:
+    """The folder that a reference names, or None if it is no path of a folder."""
+    path = os.path.expanduser(reference)
+    return path if reference and os.path.isdir(path) else None
+
+
+def _files(rows: Any) -> Iterator[str]:
+    """Lines that change with the files of a table."""
+    yield f"{rows._fingerprint} {len(rows)}"
+    for file in rows.cache_files:
+        stat = os.stat(file["filename"])
+        yield f"{os.path.abspath(file['filename'])} {stat.st_size} {stat.st_mtime_ns}"
 
 
 def _open(reference: str, directory: Path | None) -> dict[str, Any]:
@@ -90,16 +137,15 @@ def _open(reference: str, directory: Path | None) -> dict[str, Any]:
         import datasets
     except ImportError:
         raise WhorlError('hub: data sets need the datasets package: pip install "whorl[hub]"') from None
-    folder = Path(reference).expanduser()
+    folder, place = _folder(reference), None if directory is None else str(directory)
     try:
-        if any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
-            found = datasets.load_from_disk(str(folder))
+        if folder and any(os.path.isfile(os.path.join(folder, name)) for name in ("dataset_dict.json", "state.json")):
+            found = datasets.load_from_disk(folder)
         else:
-            where = str(folder) if folder.is_dir() else reference
-            found = datasets.load_dataset(where, cache_dir=None if directory is None else str(directory))
+            found = datasets.load_dataset(folder or reference, cache_dir=place, trust_remote_code=False)
     except Exception as error:  # the network, the hub and damaged folders raise many kinds
         raise WhorlError(
-            f"hub:{reference} cannot be loaded ({reason(error)}); check the name and the network"
+            f"{PREFIX}{reference} cannot be loaded ({reason(error)}); check the name and the network"
         ) from error
     return dict(found) if isinstance(found, dict) else {"train": found}
 

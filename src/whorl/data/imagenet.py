@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
-from whorl.data.files import class_folders, existing, loose_images, read_listings, scan
+from whorl.data.files import class_folders, existing, loose_images, part_folder, read_listings, scan
 from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import few
 from whorl.data.source import Dataset
 from whorl.data.traits import Traits, declares
+from whorl.data.trouble import printable
 from whorl.errors import WhorlError
 
 INPUT = 224
+_ID = "n[0-9]{8}"
 _MARGIN = 256 / 224  # for an input size of 224, the shorter side is resized to 256
 
 # LUCIR's subset: entries 0 to 99 of the permutation of 1000 classes drawn with seed 1993, sorted.
@@ -40,9 +43,10 @@ def load_imagenet100(directory: Path | None, options: DataOptions, notify: Notif
 
 def _load(name: str, directory: Path | None, wanted: list[str] | None, options: DataOptions, notify: Notify) -> Dataset:
     root = existing(directory, name)
-    for part in ("train", "val"):
+    parts = [part_folder(root, part) or part for part in ("train", "val")]
+    for part in parts:
         _check_layout(root / part, wanted)
-    listings = [scan(root, part, notify, wanted) for part in ("train", "val")]
+    listings = [scan(root, part, notify, wanted) for part in parts]
     side = options.resize or INPUT
     # Never kept in memory: the crops are cut from a larger square, and a thousand classes would not fit.
     data = read_listings(name, listings, round(side * _MARGIN), False, options, notify)
@@ -66,26 +70,41 @@ def wnids() -> list[str]:
 
 
 def subset_wnids(subset: str) -> list[str]:
-    """The sorted WordNet ids of ``S1``, ``S2`` or a list file, which has one id or class number (0 to 999) per line."""
+    """The sorted WordNet ids of ``S1``, ``S2``, of ids separated by spaces, or of a list file.
+
+    The file has one id or class number (0 to 999) per line.
+    """
     every = wnids()
     if subset == "S1":
         return every[:100]
     if subset == "S2":
         return [every[int(place)] for place in _S2.split()]
+    if re.fullmatch(rf"{_ID}( {_ID})*", subset):
+        return _distinct(subset.split(), "`data.subset`")
     try:
-        lines = Path(subset).read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
-        raise WhorlError(f"`data.subset` {subset!r} is neither S1 nor S2 nor a list file that can be read") from None
-    chosen = [_wnid(word, every, subset) for line in lines if (word := line.split("#")[0].strip())]
-    twice = sorted({wnid for wnid in chosen if chosen.count(wnid) > 1})
+        lines = Path(subset).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError):
+        shown = printable(subset[:60])
+        raise WhorlError(f"`data.subset` {shown!r} is neither S1 nor S2 nor a list file that can be read") from None
+    return _distinct([_wnid(word, every, subset) for line in lines if (word := line.split("#")[0].strip())], subset)
+
+
+def same_subset(subset: str) -> str:
+    """The same subset without a path: ``S1``, ``S2``, or the ids of a list file separated by spaces."""
+    chosen = subset_wnids(subset)
+    return next((name for name in ("S1", "S2") if subset_wnids(name) == chosen), " ".join(chosen))
+
+
+def _distinct(chosen: list[str], subset: str) -> list[str]:
+    twice = sorted(wnid for wnid, count in Counter(chosen).items() if count > 1)
     if twice or not chosen:
         raise WhorlError(f"{subset} lists {f'{twice[0]} more than once' if twice else 'no class'}")
     return sorted(chosen)
 
 
 def _wnid(word: str, every: list[str], subset: str) -> str:
-    if word.isdecimal() and int(word) < len(every):
-        return every[int(word)]
-    if re.fullmatch(r"n\d{8}", word):
+    if re.fullmatch("0*[0-9]{1,3}", word):
+        return every[int(word[-3:])]
+    if re.fullmatch(_ID, word):
         return word
     raise WhorlError(f"{subset}: {word!r} is neither a WordNet id such as {every[0]} nor a number from 0 to 999")

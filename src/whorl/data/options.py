@@ -22,7 +22,7 @@ class DataOptions:
     classes: int | None = None
     """Number of classes to keep, counted in natural order; for ``synthetic``: number of classes to generate."""
     subset: str = "S1"
-    """For ``imagenet100``: ``S1``, ``S2`` or the path of a file that lists the classes."""
+    """For ``imagenet100``: ``S1``, ``S2``, WordNet ids separated by spaces, or the path of a list file."""
     strict: bool = False
     """Raise an error at a broken image instead of skipping it."""
     workers: int = 2

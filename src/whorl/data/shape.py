@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import interpolate
 
 from whorl.data.options import DataOptions
+from whorl.data.parts import fits
 from whorl.data.source import ArraySource, Dataset, Subset
 from whorl.data.split import choose
 from whorl.errors import WhorlError
 from whorl.types import ImageSource, IntArray
+
+_CHUNK = 256
+"""Images that are resized at a time."""
 
 
 def shape(data: Dataset, options: DataOptions) -> Dataset:
@@ -52,16 +57,40 @@ def _resize(data: Dataset, size: int) -> Dataset:
         return data
     if not (data.train.resident and data.test.resident):
         raise WhorlError(f"{data.name} cannot be resized, because it is not held in memory; leave `data.resize` out")
-    inputs = replace(data.inputs, size=size)
-    return replace(data, train=resized(data.train, size), test=resized(data.test, size), inputs=inputs)
+    held = fits(len(data.train) + len(data.test), size)
+    train, test = (resized(source, size, held) for source in (data.train, data.test))
+    return replace(data, train=train, test=test, inputs=replace(data.inputs, size=size))
 
 
-def resized(source: ImageSource, size: int, chunk: int = 2048) -> ArraySource:
-    """The images of ``source`` resized to side ``size`` (bilinear, antialiased), in memory."""
+def resized(source: ImageSource, size: int, held: bool) -> ImageSource:
+    """The images of ``source`` resized to side ``size`` (bilinear, antialiased).
+
+    They are in memory if ``held``, and otherwise resized each time they are read.
+    """
+    on_demand = Resized(source, size)
+    if not held:
+        return on_demand
     out = torch.empty((len(source), size, size, 3), dtype=torch.uint8)
-    for start in range(0, len(source), chunk):
-        rows = np.arange(start, min(start + chunk, len(source)))
-        pixels = source.read(rows).permute(0, 3, 1, 2).float()
-        pixels = interpolate(pixels, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
-        out[start : start + len(rows)] = pixels.round_().clamp_(0, 255).permute(0, 2, 3, 1).to(torch.uint8).cpu()
+    for start in range(0, len(source), _CHUNK):
+        rows = np.arange(start, min(start + _CHUNK, len(source)))
+        out[start : start + len(rows)] = on_demand.read(rows).cpu()
     return ArraySource(out)
+
+
+class Resized:
+    """The images of another source, resized each time they are read."""
+
+    resident = False
+
+    def __init__(self, source: ImageSource, size: int) -> None:
+        self.source: ImageSource = source
+        self.size: int = size
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def read(self, indices: IntArray) -> Tensor:
+        """Resize the images at ``indices``."""
+        pixels = self.source.read(indices).permute(0, 3, 1, 2).float()
+        pixels = interpolate(pixels, size=(self.size, self.size), mode="bilinear", antialias=True, align_corners=False)
+        return pixels.round_().clamp_(0, 255).permute(0, 2, 3, 1).to(torch.uint8)

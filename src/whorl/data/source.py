@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from whorl.data.decode import Pixels, decode
+from whorl.data.decode import Pixels, decode, file_hash
 from whorl.data.inputs import Inputs
 from whorl.data.trouble import reason
 from whorl.errors import WhorlError
@@ -38,6 +38,8 @@ class Dataset:
     inputs: Inputs
     skipped: tuple[str, ...] = ()
     """Broken images that were left out."""
+    earlier_fingerprint: str = ""
+    """The fingerprint that earlier versions computed from names and sizes; their runs are still found by it."""
 
 
 class ArraySource:
@@ -121,6 +123,15 @@ class FileSource:
         """The path of the image at ``index``."""
         name = self._names[self._ends[index] : self._ends[index + 1]].tobytes()
         return self.root / os.fsdecode(name)
+
+    def image(self, index: int, size: int) -> Pixels:
+        """The image at ``index``, decoded to side ``size``."""
+        path = self.path(index)
+        return decode(path, size, str(path.relative_to(self.root)))
+
+    def content(self, index: int) -> bytes:
+        """A hash of the file at ``index``."""
+        return file_hash(self.path(index))
 
     def read(self, indices: IntArray) -> Tensor:
         """Decode the images at ``indices``."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from whorl.data.inputs import Inputs
+from whorl.data.memory import require
 from whorl.data.options import DataOptions, Notify
 from whorl.data.source import ArraySource, Dataset
 from whorl.data.traits import Traits, declares
@@ -27,6 +28,10 @@ def load_synthetic(directory: Path | None, options: DataOptions, notify: Notify)
     """``options.classes`` (10) textures with 20 test and 100 training images per class (``per_class`` if more)."""
     classes = options.classes or 10
     count = max(TRAIN, options.per_class or 0)
+    samples = classes * (count + TEST)
+    # The images as bytes, and those of one class as floats, of which there are four arrays at a time.
+    needed = SIZE * SIZE * 3 * (samples + 4 * 4 * count)
+    require(needed, f"synthetic with {samples:,} images", "lower `data.per_class` or `data.classes`")
     prototypes = [_prototype(label) for label in range(classes)]
     train, train_labels = _draw(prototypes, count, part=1)
     test, test_labels = _draw(prototypes, TEST, part=2)

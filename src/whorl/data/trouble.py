@@ -18,10 +18,17 @@ def printable(name: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
 
 
+def plural(count: int, noun: str, several: str = "") -> str:
+    """The count with the noun in singular or plural: ``1 image``, ``2 images``."""
+    return f"{count} {noun if count == 1 else several or noun + 's'}"
+
+
 @contextmanager
 def file_errors(name: str) -> Iterator[None]:
-    """Raise an ``OSError`` that occurs while data set ``name`` is loaded as a ``WhorlError``."""
+    """Raise an ``OSError`` or ``MemoryError`` that occurs while data set ``name`` is loaded as a ``WhorlError``."""
     try:
         yield
+    except MemoryError as error:
+        raise WhorlError(f"{printable(name)} does not fit in memory; free some, or use fewer samples") from error
     except OSError as error:
-        raise WhorlError(f"{name} cannot be loaded ({reason(error)})") from error
+        raise WhorlError(f"{printable(name)} cannot be loaded ({reason(error)})") from error

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
-import zlib
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from whorl.data.inputs import Inputs
+from whorl.data.memory import require
 from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import Part, assemble, same_classes
 from whorl.data.source import Dataset, VectorSource
@@ -63,23 +63,45 @@ def _existing(path: Path | None) -> Path:
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     """The arrays that are used, by name: all four, or the two for training."""
     with path.open("rb") as file:  # opened here, because numpy.load leaves a damaged file open
-        try:
-            archive = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise WhorlError(f"{path} is not an npz file; write it with numpy.savez") from error
-        if not isinstance(archive, np.lib.npyio.NpzFile):
+        if file.read(6) == np.lib.format.MAGIC_PREFIX:  # not loaded, because its header may claim any size
             raise WhorlError(f"{path} has a single array; write an npz file with numpy.savez")
+        file.seek(0)
+        try:
+            archive = np.lib.npyio.NpzFile(file, allow_pickle=False)
+        except Exception as error:  # zipfile raises many kinds on damaged files
+            raise WhorlError(f"{path} is not an npz file; write it with numpy.savez") from error
         wanted = _ARRAYS if {"test", "test_labels"} & set(archive) else _ARRAYS[:2]
         if missing := [name for name in wanted if name not in archive]:
             found = ", ".join(archive) or "none"
             raise WhorlError(f"{path} has no array {', '.join(map(repr, missing))}; it has {found}")
+        needed = sum(_bytes(archive, name, path) for name in wanted)
+        require(3 * needed, f"reading {path}", "store fewer vectors or dimensions")
         return {name: _array(archive, name, path) for name in wanted}
+
+
+def _bytes(archive: Any, name: str, path: Path) -> int:
+    """The size of an array in bytes. Raises an error if its header does not match the file, without reading it."""
+    try:
+        info = archive.zip.getinfo(f"{name}.npy")
+        with archive.zip.open(info) as file:
+            version = np.lib.format.read_magic(file)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = header(file)
+            needed, there = math.prod(shape) * dtype.itemsize, info.file_size - file.tell()
+    except Exception as error:  # numpy and zipfile raise many kinds on damaged files
+        raise WhorlError(f"{path}: {name!r} cannot be read ({reason(error)}); write the file again") from error
+    if needed != there and not dtype.hasobject:
+        why = f"its header announces {needed:,} bytes, but there are {there:,}"
+        raise WhorlError(f"{path}: {name!r} cannot be read ({why}); write the file again")
+    return needed
 
 
 def _array(archive: Any, name: str, path: Path) -> npt.NDArray[Any]:
     try:
         return np.asarray(archive[name])
-    except (ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except MemoryError:
+        raise
+    except Exception as error:
         if "Object arrays" in str(error):
             raise WhorlError(f"{path}: {name!r} is an array of Python objects; store numbers or strings") from error
         raise WhorlError(f"{path}: {name!r} cannot be read ({reason(error)}); write the file again") from error
