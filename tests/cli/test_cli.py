@@ -163,10 +163,10 @@ BAD = [
     (["run", "--cluster", "kmean"], "unknown clusterer 'kmean'; did you mean 'kmeans'?"),
     (["run", "--set", "optim.rl=1"], "unknown config key 'optim.rl'; did you mean 'optim.lr'?"),
     (["run", "--set", "optin.lr=1"], "unknown config key 'optin'; did you mean 'optim'?"),
-    (["run", "--set", "optim.lr=fast"], "config optim.lr: input should be a valid number"),
+    (["run", "--set", "optim.lr=fast"], "optim.lr must be a number, not 'fast'"),
     (["run", "--set", "method=ours"], "method is a section of the config; set one of its keys"),
     (["run", "--set", "optim.momentum=0"], "config optim: nesterov needs a momentum above 0"),
-    (["run", "--set", "train.batch=1"], "config train.batch: input should be greater than or equal to 2"),
+    (["run", "--set", "train.batch=1"], "train.batch must be at least 2, not 1"),
     (
         ["run", "--method", "wa", "--set", "net.final_relu=false"],
         "pass --set net.final_relu=true, or --set method.clip",

@@ -6,16 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from whorl.errors import WhorlError
+from whorl.errors import printable as printable
 
 
 def reason(error: BaseException) -> str:
     """The first line of an exception's message, or the name of its type if the message is empty."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
-
-
-def printable(name: str) -> str:
-    """A file name for use in a message: line breaks and bytes that are not UTF-8 are escaped."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
 
 
 @contextmanager
