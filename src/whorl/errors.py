@@ -27,6 +27,14 @@ class WhorlError(Exception):
         super().__init__(printable(" ".join(message.split("\n"))))
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory could not be allocated, by Python or by torch, which raises a ``RuntimeError``."""
+    words = "not enough memory", "can't allocate memory", "out of memory"
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(each in str(error) for each in words)
+    )
+
+
 class HiddenLabelError(RuntimeError):
     """A learner used labels that its delivery does not have. Always a bug in the learner."""
 

@@ -26,19 +26,19 @@ _SYNONYMS = {
 """Names that other programs use, and the config key that means the same."""
 
 
-def _keys(section: type[BaseModel], above: str = "") -> list[str]:
+def keys_of(section: type[BaseModel], above: str = "") -> list[str]:
     """All dotted keys of a section and of the sections in it."""
     found: list[str] = []
     for name, field in section.model_fields.items():
         inner = field.annotation
         within = isinstance(inner, type) and issubclass(inner, BaseModel)
-        found += _keys(inner, f"{above}{name}.") if within else [f"{above}{name}"]  # type: ignore[arg-type]
+        found += keys_of(inner, f"{above}{name}.") if within else [f"{above}{name}"]  # type: ignore[arg-type]
     return found
 
 
 def _unknown_key(path: list[str], within: str, section: type[BaseModel]) -> WhorlError:
     """The error for an unknown key: names the key that a synonym stands for, that has moved, or that is spelt alike."""
-    keys, name = _keys(section), ".".join(path)
+    keys, name = keys_of(section), ".".join(path)
     meant = _SYNONYMS.get(path[-1].lower().replace("-", "_"))
     moved = [key for key in keys if key.rpartition(".")[2] == path[-1]]
     for part in path[:-1]:
@@ -90,7 +90,7 @@ def explain(found: ErrorDetails, section: type[BaseModel], within: str) -> str:
     if kind == "value_error":
         return f"config {name}: {context['error']}"
     if kind in ("model_type", "dict_type") and "." not in name:
-        keys = [key for key in _keys(section) if key.startswith(f"{name}.")]
+        keys = [key for key in keys_of(section) if key.startswith(f"{name}.")]
         return f"{name} is a section of the config; set one of its keys, for instance {' or '.join(keys[:2])}"
     default = found["msg"][0].lower() + found["msg"][1:]
     limits = {key: int(limit) if limit == int(limit) else limit for key, limit in context.items() if kind in _LIMITS}

@@ -16,9 +16,9 @@ def number(value: float | str | None, sign: bool = False) -> str:
     return f"{value:{'+' if sign else ''}.3f}".replace("-", "−")
 
 
-def count(number: int, word: str) -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{number} {word}" + ("" if number == 1 else "s")
+def count(number: int, word: str, several: str = "") -> str:
+    """``1 run``, ``2 runs``; ``several`` is a plural that does not end in s."""
+    return f"{number} {word if number == 1 else several or word + 's'}"
 
 
 def listed(words: Iterable[object]) -> str:
