@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID
-from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 from torch import Tensor
@@ -126,16 +125,15 @@ class _Words(ProgressColumn):
         return Text(task.fields[self._field])
 
 
-class _Gauge(BarColumn):
+class _Gauge(ProgressColumn):
     """The bar, left out of narrow terminals."""
 
     def __init__(self, console: Console) -> None:
-        super().__init__(bar_width=GAUGE)
-        self._console = console
+        super().__init__()
+        self._console, self._bar = console, BarColumn(bar_width=GAUGE)
 
-    def render(self, task: Task) -> ProgressBar:
-        self.bar_width = GAUGE if self._console.width >= NARROW else 0
-        return super().render(task)
+    def render(self, task: Task) -> RenderableType:
+        return self._bar.render(task) if self._console.width >= NARROW else Text()
 
 
 GAUGE, NARROW = 16, 60

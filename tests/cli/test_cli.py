@@ -175,7 +175,10 @@ BAD = [
     (["run", "--labels", "given", "--refresh", "2"], "--features and --refresh are about pseudo labels"),
     (["run", "--refresh", "2", "--features", "pca"], "cannot be combined with --features pca"),
     (["run", "--data", "vectors", "--step", "2"], "set --data-dir to its path"),
-    (["run", "--workers", "-1", "--data", "synthetic"], "--workers must be at least 0"),
+    (
+        ["run", "--workers", "-1", "--data", "synthetic"],
+        "Invalid value for '--workers': -1 is not in the range 0<=x<=256",
+    ),
     (["run", "--subset", "S2"], "--subset is for imagenet100, not digits"),
     (["run", "--config", "missing.toml"], "cannot read the config file missing.toml"),
     (["run", "--step", "3"], "--step 3 does not divide the 10 classes; steps that do: 1, 2, 5, 10"),

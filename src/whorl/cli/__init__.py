@@ -16,7 +16,7 @@ from whorl.cli import data, doctor, runs
 from whorl.cli.compare import compare
 from whorl.cli.demo import demo
 from whorl.cli.flags import RunFlags
-from whorl.cli.lines import tell
+from whorl.cli.lines import Stopped, say, tell
 from whorl.cli.methods import methods
 from whorl.cli.report import report
 from whorl.cli.reproduce import reproduce
@@ -35,7 +35,7 @@ USAGE: Any = typer.BadParameter.__base__
 
 def _version(asked: bool) -> None:
     if asked:
-        print(f"whorl {__version__}")
+        say(f"whorl {__version__}")
         raise typer.Exit
 
 
@@ -58,6 +58,8 @@ app.command()(demo)
 app.command()(reproduce)
 
 
+STOPPED = 130
+"""The exit code after Ctrl-C."""
 LONGEST = 200
 """Longer words in a message, such as a number of thousands of digits, are shortened."""
 
@@ -69,10 +71,14 @@ def main() -> None:
     try:
         _open_streams()
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0
+    except Stopped as stopped:
+        line, code = f"stopped; to resume: {stopped}", STOPPED
+    except (KeyboardInterrupt, typer.Abort):
+        code = STOPPED
     except Exception as error:
         line, code = _answer(error), 2
-    except (KeyboardInterrupt, typer.Abort):
-        line, code = "stopped; repeat the command to resume", 130
+    if code == STOPPED:  # newer versions of typer return it for Ctrl-C
+        line = line or "stopped; repeat the command to resume"
     try:
         sys.stdout.flush()
     except OSError as error:

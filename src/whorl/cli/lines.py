@@ -21,6 +21,10 @@ GAP = "  "
 INDENT = "  "
 
 
+class Stopped(Exception):
+    """Ctrl-C in a command that can be resumed; the message is the command that does it."""
+
+
 def say(text: str) -> None:
     """Print a line on stdout, wrapped between words if stdout is a terminal."""
     for line in wrapped(printable(text), room()):
@@ -43,17 +47,17 @@ def table(
 ) -> None:
     """Print a table on stdout. Columns in ``left`` are aligned to the left, all others to the right.
 
-    If it is wider than the terminal, the columns in ``drop`` are left out one after the other. If that is not enough,
-    the table is folded: as many columns as fit, then the others below, each time with the first column. If not even
-    two columns fit, each row becomes a block of its own: the first cell, and below it the names and values of the
-    others.
+    If it is wider than the terminal, the columns in ``drop`` are left out one after the other until it fits. If that
+    is not enough, none is left out and the table is folded: as many columns as fit, then the others below, each time
+    with the first column. If the first column takes more than half of the width, each row becomes a block of its own:
+    the first cell, and below it the names and values of the others.
     """
-    columns = [[printable(cell) for cell in column] for column in zip(head, *rows, strict=True)]
+    columns = kept = [[printable(cell) for cell in column] for column in zip(head, *rows, strict=True)]
     width = room()
     for name in drop:
-        if width is not None and _width(columns) > width:
-            columns = [column for column in columns if column[0] != name]
-    for line in _folded(columns, left, width):
+        if width is not None and _width(kept) > width:
+            kept = [column for column in kept if column[0] != name]
+    for line in _folded(columns if width is not None and _width(kept) > width else kept, left, width):
         _print(line)
 
 
@@ -82,7 +86,7 @@ def _filled(pieces: Iterable[str], width: int, margin: str, further: str) -> lis
     lines, empty = [margin], True
     for piece in pieces:
         short = cell_len(further + piece.rstrip()) <= width
-        for part in [piece] if short else re.findall(r"[^\s/-]*(?:[\s/-]+|$)", piece):
+        for part in [piece] if short else re.findall(r"[^\s/-]+[\s/-]*|[\s/-]+", piece):
             if not empty and cell_len(lines[-1] + part.rstrip()) > width:
                 lines.append(further)
             lines[-1] += part
@@ -98,7 +102,7 @@ def _folded(columns: list[list[str]], left: Collection[str], width: int | None) 
     key, *others = columns
     if width is None or _width(columns) <= width:
         yield from _aligned(columns, left)
-    elif any(_width([key, column]) > width for column in others):
+    elif _width([key]) > width // 2 or any(_width([key, column]) > width for column in others):
         names = [column[0] for column in others]
         for first, *cells in list(zip(*columns, strict=True))[1:]:
             yield from wrapped(first, width)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from whorl.cli.flags import ReproduceFlags, command
-from whorl.cli.lines import say, tell
+from whorl.cli.lines import Stopped, say, tell
 from whorl.errors import WhorlError, unknown
 from whorl.report.text import count
 
@@ -148,8 +148,7 @@ def _execute(planned: Plan, setup: Setup, jobs: int, quiet: bool) -> bool:
         with view(planned, quiet) as shown:
             state = execute(planned, setup, jobs, shown)
     except KeyboardInterrupt:
-        tell(f"whorl: stopped; to resume: {shlex.join(['whorl', *sys.argv[1:]])}")
-        raise typer.Exit(130) from None
+        raise Stopped(shlex.join(["whorl", *sys.argv[1:]])) from None
     say(f"finished  {len(planned.finished) + len(state.finished)} of {count(len(planned.jobs), 'run')}")
     for job, reason in state.failed.values():
         ReproduceFlags.notify(f"failed    {job.name}: {reason}")

@@ -7,10 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from whorl.cli.flags import RunFlags, command
-from whorl.cli.lines import say_json, tell
+from whorl.cli.lines import Stopped, say_json
 from whorl.errors import WhorlError, unknown
 
 if TYPE_CHECKING:
@@ -49,8 +47,7 @@ def run(flags: RunFlags) -> None:
         except KeyboardInterrupt:
             progress.close()
             again = [word for word in sys.argv[1:] if word != "--fresh"]
-            tell(f"whorl: stopped; to resume: {shlex.join(['whorl', *again])}")
-            raise typer.Exit(130) from None
+            raise Stopped(shlex.join(["whorl", *again])) from None
     if flags.as_json:
         say_json(document(result))
     else:
