@@ -22,7 +22,7 @@ def fetch(
         ),
     ],
     data_dir: Annotated[Path | None, typer.Option(help="The folder of the data, or of the download.")] = None,
-    resize: Annotated[int | None, typer.Option(help="Side of the images in pixels.")] = None,
+    resize: Annotated[int | None, typer.Option(min=8, max=16_384, help="Side of the images in pixels.")] = None,
     subset: Annotated[str, typer.Option(help="imagenet100: S1, S2, or a file that lists classes.")] = "S1",
     strict: Annotated[bool, typer.Option("--strict", help="Stop at a broken image instead of skipping it.")] = False,
     workers: Annotated[int, typer.Option(min=0, max=256, help="Threads that check and decode.")] = 2,

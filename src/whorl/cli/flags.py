@@ -237,9 +237,11 @@ class RunFlags(Flags):
         ),
         Key("cluster.name"),
     ] = None
-    epochs: Annotated[int | None, Opt(help="Epochs of every task."), Key("train.epochs", ("train.first_epochs",))] = (
-        None
-    )
+    epochs: Annotated[
+        int | None,
+        Opt(min=0, max=1_000_000, help="Epochs of every task."),
+        Key("train.epochs", ("train.first_epochs",)),
+    ] = None
     set_: Annotated[
         list[str] | None,
         Opt("--set", help="Any config value, e.g. optim.lr=0.05. Repeatable."),

@@ -58,6 +58,8 @@ def reproduce(flags: ReproduceFlags) -> None:
     runtime = Runtime(find_device(flags.device), compile=flags.compile_)
     jobs = flags.jobs or (min(os.cpu_count() or 1, MOST_JOBS) if runtime.device == "cpu" else 1)
     directories = _directories(flags.data_dir or (), choice.data or paper.data)
+    if flags.dry_run:  # with a path, nothing is downloaded
+        directories = {"cifar100": _archive(), **directories}
     prepared = _prepare(paper, needs, recipe, budget, seeds, directories)
     planned = plan(prepared.jobs, flags.out)
     threads = max(1, (os.cpu_count() or 1) // jobs)
@@ -116,6 +118,14 @@ def _directories(words: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     return out
 
 
+def _archive() -> str:
+    """The path of CIFAR-100 in the user's cache."""
+    from whorl.data.cifar import ARCHIVE
+    from whorl.data.download import cache
+
+    return str(cache() / ARCHIVE)
+
+
 def _require_folder(path: Path, key: str) -> None:
     """Raise now, and not after hours, if nothing can be written there."""
     try:
@@ -134,6 +144,8 @@ def _prepare(
 
     def images(wanted: DataConfig) -> tuple[DataConfig, Dataset]:
         where = directories.get(wanted.name)
+        if where == _archive() and not Path(where).exists():
+            raise WhorlError("cifar100 is not downloaded yet, and a plan needs it; `whorl data cifar100` downloads it")
         return load_configured(wanted, Path(where) if where else None, False, 2, ReproduceFlags.notify)
 
     return prepare(paper, needs, recipe, budget, range(seeds), images)

@@ -79,8 +79,20 @@ def prepare(
 
     config = resolve(asked)
     check(config)
+    _check_tasks(config)
     found, loaded = load_configured(config.data, data_dir, strict, workers, notify=RunFlags.notify)
     return config.model_copy(update={"data": found}), loaded
+
+
+def _check_tasks(config: ExperimentConfig) -> None:
+    """Raise if the data set is known to have fewer tasks, without loading it."""
+    from whorl.data import find_loader, traits_of
+
+    classes, stream = config.data.classes or traits_of(find_loader(config.data.name)).classes, config.stream
+    if classes is not None and stream.tasks is not None:
+        most = 1 + max(0, classes - (stream.first or stream.step)) // stream.step
+        if stream.tasks > most:
+            raise WhorlError(f"`stream.tasks={stream.tasks}` is more than the {most} tasks that these classes make")
 
 
 def document(result: Result) -> dict[str, Any]:
