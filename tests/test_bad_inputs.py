@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -301,7 +302,7 @@ def test_the_light_lists_name_what_is_registered() -> None:
     from whorl.recipes import RECIPES
     from whorl.scores import NAMES
 
-    registered = {
+    registered: dict[str, Iterable[str]] = {
         "method.name": METHODS, "data.name": LOADERS, "cluster.name": CLUSTERERS, "net.arch": BACKBONES,
         "net.head": HEADS, "train.augment": ["auto", *VIEWS], "pseudo.features": EXTRACTORS,
         "memory.select": SELECTORS, "recipe": RECIPES,
