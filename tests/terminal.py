@@ -5,8 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -120,3 +122,20 @@ class Process:
             _kill(self.pid)
         self._process.wait()
         self.watch.end()
+
+
+def in_terminal(*words: str, cwd: Path, columns: int) -> list[str]:
+    """The lines that a command prints in a terminal of this width; those of stdout and stderr together."""
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    env = {name: value for name, value in ENV.items() if name not in ("COLUMNS", "LINES")}
+    command = [sys.executable, "-m", "whorl", *words]
+    with subprocess.Popen(command, cwd=cwd, stdin=slave, stdout=slave, stderr=slave, env=env) as process:
+        os.close(slave)
+        written = b""
+        with suppress(OSError):  # the end of the output, when the process has closed it
+            while part := os.read(master, 1 << 16):
+                written += part
+        process.wait()
+    os.close(master)
+    return written.decode().splitlines()

@@ -498,7 +498,7 @@ BAD: list[tuple[dict[str, Any], tuple[Any, ...], str]] = [
     ({"options": {"memory.quota": {1}}}, (X, Y), "`options` must be config values by key ({1} cannot be stored)"),
     ({"options": {"seed": 5}}, (X, Y), "set `seed` by the parameter `random_state`, not by `options`"),
     ({"options": {"method.name": "wa"}}, (X, Y), "set `method.name` by the parameter `method`"),
-    ({"options": {"memory.quota": -1}}, (X, Y), "config memory.quota: input should be greater than or equal to 0"),
+    ({"options": {"memory.quota": -1}}, (X, Y), "`memory.quota` must be at least 0, not -1"),
     ({"options": {"memory.qota": 1}}, (X, Y), "unknown config key 'memory.qota'; did you mean 'memory.quota'?"),
     ({"options": {"data.name": "digits"}}, (X, Y), "unknown config key 'data'"),
     ({"method": "lwf", "options": {"classifier": "nme"}}, (X, Y), "`classifier=nme` needs exemplars"),

@@ -83,6 +83,46 @@ def test_lines(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.startswith("delivery 2  train  epoch 3/12")
 
 
+@pytest.mark.parametrize(
+    ("width", "status"),
+    [
+        (120, "1m15s left  loss 0.500  250 images/s"),
+        (80, "1m15s left  loss 0.500"),
+        (58, "1m15s left  loss 0.500"),  # without the bar
+        (40, "1m15s left"),
+        (30, ""),
+    ],
+)
+def test_the_bar_fits_the_terminal(width: int, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The speed is left out first, then the bar, the loss and the time left; nothing is cut."""
+    written = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda stderr: Console(file=written, force_terminal=True, width=width))
+    bar = Bar()
+    try:
+        bar.begin(3, 1000, 500)
+        bar.epoch(RECORD)
+        bar._show("1m15s left", "loss 0.500", "250 images/s")
+        bar.bar.refresh()
+        assert bar.bar.tasks[0].fields["status"] == status
+    finally:
+        bar.close()
+    assert "…" not in written.getvalue()
+    assert "task 2/3  train  epoch 4/12" in written.getvalue()
+    assert ("━" in written.getvalue()) == (width >= 60)
+
+
+def test_markup_and_escapes_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=False, width=80)
+    monkeypatch.setattr(progress, "Console", lambda stderr: console)
+    bar = Bar()
+    try:
+        bar.print("[bold]task[/] \x1b[2J\u202e")
+    finally:
+        bar.close()
+    assert "[bold]task[/] \\x1b[2J\\u202e" in written.getvalue()
+
+
 class Loss:
     """A loss that counts how often it is read from the device."""
 
@@ -106,11 +146,11 @@ def test_the_bar_reads_the_loss_five_times_per_second(clock: Clock, monkeypatch:
         assert loss.reads == 6  # at once, and then every fifth of a second
         row = bar.bar.tasks[0]
         assert (row.completed, row.total) == (101, 1000)
-        assert row.description == "task 2/3"
+        assert row.fields["where"] == "task 2/3"
         bar.epoch(RECORD)
         clock.now += 1
         bar.tick(1, loss)  # type: ignore[arg-type]
-        assert row.description == "task 2/3  train  epoch 4/12"
+        assert row.fields["where"] == "task 2/3  train  epoch 4/12"
     finally:
         bar.close()
 

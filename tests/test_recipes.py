@@ -273,7 +273,7 @@ def test_vectors_get_the_identity_and_a_method_that_suits_them(method: str) -> N
         ({"recipe": "slow"}, "unknown recipe 'slow'"),
         ({"method": {"name": "our"}}, "unknown method 'our'; did you mean 'ours'"),
         ({"method": {"name": "wa", "gamma": 1}}, "unknown config key 'method.gamma'"),
-        ({"optim": 0.1}, r"optim is a section of the config; set one of its keys, for instance optim\.lr=0\.05"),
+        ({"optim": 0.1}, "optim is a section of the config; set one of its keys, for instance optim.name or"),
         ({"optim": {"name": "adam"}}, "unknown optim.name value 'adam'; did you mean 'adamw'"),
     ],
 )

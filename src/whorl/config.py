@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tomllib
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
-from whorl.errors import WhorlError, unknown
+from whorl.errors import WhorlError
+from whorl.explain import explain, shown
 
 Tree = dict[str, Any]
 S = TypeVar("S", bound=BaseModel)
+
+MOST_EPOCHS, MOST_CLASSES, MOST_IMAGES, MOST_PIXELS = 1_000_000, 100_000, 1_000_000_000, 16_384
+"""Upper limits of config values. Larger ones are typos, and no computer could run them."""
+_INT64 = 2**63 - 1
+DEEPEST = 8
+"""The most parts that a dotted key has; configs have two, options of other packages' methods may have more."""
 
 
 class Section(BaseModel):
@@ -26,14 +34,26 @@ class Section(BaseModel):
         frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse ``true`` as a number, which pydantic takes for 1, and integers that no file format can store."""
+        wanted = str(cls.model_fields[info.field_name or ""].annotation)
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(each, bool) and "bool" not in wanted and ("int" in wanted or "float" in wanted):
+                raise PydanticCustomError("not_a_number", "must be a number")
+            if isinstance(each, int) and abs(each) > _INT64:
+                raise PydanticCustomError("too_large", f"must be at most {_INT64}")
+        return value
+
 
 class DataConfig(Section):
     """Which data. Their content is part of a run's identity, the folder they are stored in is not."""
 
     name: str
-    resize: int | None = Field(None, ge=8)
-    per_class: int | None = Field(None, ge=1)
-    classes: int | None = Field(None, ge=1)
+    resize: int | None = Field(None, ge=8, le=MOST_PIXELS)
+    per_class: int | None = Field(None, ge=1, le=MOST_IMAGES)
+    classes: int | None = Field(None, ge=1, le=MOST_CLASSES)
     subset: str = "S1"
     fingerprint: str = ""
 
@@ -41,9 +61,9 @@ class DataConfig(Section):
 class StreamConfig(Section):
     """How the classes arrive."""
 
-    step: int = Field(ge=1)
-    first: int | None = Field(None, ge=1)
-    tasks: int | None = Field(None, ge=1)
+    step: int = Field(ge=1, le=MOST_CLASSES)
+    first: int | None = Field(None, ge=1, le=MOST_CLASSES)
+    tasks: int | None = Field(None, ge=1, le=MOST_CLASSES)
     order: str | tuple[int, ...] = "natural"
 
 
@@ -58,9 +78,9 @@ class NetConfig(Section):
 class TrainConfig(Section):
     """Epochs, batch size and random views of training."""
 
-    first_epochs: int = Field(ge=0)
-    epochs: int = Field(ge=0)
-    batch: int = Field(ge=2)
+    first_epochs: int = Field(ge=0, le=MOST_EPOCHS)
+    epochs: int = Field(ge=0, le=MOST_EPOCHS)
+    batch: int = Field(ge=2, le=MOST_IMAGES)
     augment: str = "auto"
     """The random view by name; ``auto`` takes the one that suits the data."""
 
@@ -90,6 +110,13 @@ class OptimConfig(Section):
             raise ValueError("nesterov needs a momentum above 0; set `optim.nesterov=false` as well")
         return self
 
+    @field_validator("milestones", "first_milestones")
+    @classmethod
+    def _ascending(cls, epochs: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if epochs and (epochs[0] < 0 or any(after < before for before, after in pairwise(epochs))):
+            raise PydanticCustomError("milestones", "must be epochs in ascending order")
+        return epochs
+
     def at(self, task: int) -> OptimConfig:
         """The optimiser for one task, with every value that depends on the task resolved."""
         milestones, decay = self.milestones, self.weight_decay
@@ -107,8 +134,8 @@ class ClusterConfig(Section):
     """The clustering algorithm that makes pseudo labels."""
 
     name: str = "kmeans"
-    restarts: int = Field(10, ge=1)
-    iterations: int = Field(300, ge=1)
+    restarts: int = Field(10, ge=1, le=10_000)
+    iterations: int = Field(300, ge=1, le=1_000_000)
     tolerance: float = Field(1e-4, ge=0)
     l2: bool = False
 
@@ -119,7 +146,7 @@ class PseudoConfig(Section):
     features: str = "current"
     """The extractor: ``current`` (the last model, as in the paper), ``first`` (the model after the initial task),
     ``scratch`` (a random network) or ``pca`` (principal components of the inputs)."""
-    refresh: int = Field(0, ge=0)
+    refresh: int = Field(0, ge=0, le=MOST_EPOCHS)
     """K of UPL-K: cluster again with the current model every K epochs. 0, as in the paper, means never."""
     ids: Literal["aligned", "reset"] = "aligned"
     """After clustering again: match the clusters to the previous labels, or reset the new rows of the head
@@ -130,7 +157,7 @@ class MemoryConfig(Section):
     """How many exemplars are stored and how they are selected (Algorithm 2 and its readings)."""
 
     policy: Literal["per-class", "total"] = "per-class"
-    quota: int = Field(20, ge=0)
+    quota: int = Field(20, ge=0, le=MOST_IMAGES)
     select: str = "herding"
     reading: Literal["aligned", "reuse", "recluster"] = "aligned"
     mirror: bool = False
@@ -223,21 +250,50 @@ def digest(tree: Tree) -> str:
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:10]
 
 
-def checked(section: type[S], tree: Mapping[str, Any], within: str = "") -> S:
-    """A section from plain values; raises a ``WhorlError`` about the first mistake."""
+def checked(section: type[S], tree: Mapping[str, Any], within: str = "", source: str = "") -> S:
+    """A section from plain values; raises a ``WhorlError`` about the first mistake.
+
+    The message names the key below ``within``, and begins with ``source``, the place the values were read from.
+    """
     try:
         return section.model_validate(tree)
     except ValidationError as error:
-        raise _explain(error, section, within) from None
+        message = explain(error.errors(include_url=False)[0], section, within)
+    except RecursionError:
+        message = f"the values of {within or 'the config'} are nested too deeply"
+    raise WhorlError(f"{source}: {message}" if source else message)
+
+
+_COMPLETE: Tree = {
+    "recipe": "fast",
+    "classifier": "fc",
+    "method": {"name": "ours"},
+    "net": {"arch": "tiny", "head": "linear", "final_relu": True},
+    "train": {"first_epochs": 1, "epochs": 1, "batch": 2},
+    "optim": {"lr": 0.1},
+}
+
+
+def check_values(section: type[LearnerConfig], asked: Tree, source: str = "") -> None:
+    """Raise a ``WhorlError`` if ``asked`` has an unknown key or a value of the wrong type. Keys may be missing.
+
+    The options of methods are not checked; they depend on the method.
+    """
+    stream: Tree = {"data": {"name": "digits"}, "stream": {"step": 1}} if section is ExperimentConfig else {}
+    checked(section, merge(_COMPLETE, stream, asked), source=source)
 
 
 def read_toml(path: Path) -> Tree:
-    """The values of a TOML file, not validated."""
+    """The values of a TOML file, not validated. A byte order mark at its beginning is ignored."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise WhorlError(f"cannot read the config file {path}: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+        return merge(tomllib.loads(path.read_text(encoding="utf-8-sig")))
+    except OSError as error:
+        raise WhorlError(f"cannot read the config file {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise WhorlError(f"cannot read the config file {path}: it is not UTF-8 text") from None
+    except RecursionError:
+        raise WhorlError(f"the config file {path} is nested too deeply") from None
+    except ValueError as error:  # also an integer with more digits than Python reads
         raise WhorlError(f"{path} is not valid TOML: {error}") from None
 
 
@@ -250,15 +306,15 @@ def parse_override(text: str) -> Tree:
     """``optim.lr=0.05`` as ``{"optim": {"lr": 0.05}}``. The value is parsed as TOML; bare words are strings."""
     key, equals, value = text.partition("=")
     parts = [part.strip() for part in key.split(".")]
-    if not equals or not all(parts):
-        raise WhorlError(f"{text!r} must have the form section.key=value, for instance optim.lr=0.05")
+    if not equals or not all(parts) or len(parts) > DEEPEST:
+        raise WhorlError(f"{shown(text)} must have the form section.key=value, for instance optim.lr=0.05")
     try:
         parsed = tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+    except RecursionError:
+        raise WhorlError(f"the value of {key} is nested too deeply") from None
+    except ValueError:
         parsed = value.strip()
-    for part in reversed(parts):
-        parsed = {part: parsed}
-    return dict(parsed)
+    return override((".".join(parts), parsed))
 
 
 def merge(*trees: Mapping[str, Any]) -> Tree:
@@ -290,23 +346,3 @@ def flat(tree: Tree, above: str = "") -> dict[str, str]:
         name = f"{above}{key}"
         out |= flat(value, f"{name}.") if isinstance(value, dict) else {name: str(value)}
     return out
-
-
-def _explain(error: ValidationError, section: type[BaseModel], within: str) -> WhorlError:
-    first = error.errors(include_url=False)[0]
-    # After the keys, pydantic lists the types it tried, such as "str" for an order.
-    path = [str(part) for part in first["loc"] if part not in ("str", "tuple[int, ...]")]
-    name = ".".join([within, *path] if within else path)
-    if first["type"] == "extra_forbidden":
-        for part in path[:-1]:
-            section = section.model_fields[part].annotation  # type: ignore[assignment]
-        above = name.rpartition(".")[0]
-        return unknown("config key", name, [f"{above}.{key}" if above else key for key in section.model_fields])
-    if first["type"] == "literal_error":
-        return unknown(
-            f"{name} value", str(first["input"]), re.split(r", | or ", first["ctx"]["expected"].replace("'", ""))
-        )
-    if first["type"] == "value_error":
-        return WhorlError(f"config {name}: {first['ctx']['error']}")
-    message = first["msg"][0].lower() + first["msg"][1:]
-    return WhorlError(f"config {name}: {message}" + ("" if first["type"] == "missing" else f", not {first['input']!r}"))

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID
+from rich.table import Column
+from rich.text import Text
 from torch import Tensor
 
+from whorl.errors import count, printable
 from whorl.reporter import EpochRecord, Silent
 from whorl.scores import TaskScores
 
@@ -90,7 +93,8 @@ class Lines(Quiet):
     def scored(self, step: TaskScores) -> None:
         """Print the accuracy after the task."""
         quality = "" if step.label_acc is None else f"  pseudo labels {step.label_acc:.3f}"
-        self.print(f"{self.name(step.task)} learned: acc {step.acc or 0:.3f} over {step.classes} classes{quality}")
+        classes = count(step.classes, "class", "classes")
+        self.print(f"{self.name(step.task)} learned: acc {step.acc or 0:.3f} over {classes}{quality}")
 
     def name(self, task: int) -> str:
         """The task by its number, such as ``task 2/10``."""
@@ -106,17 +110,47 @@ class Lines(Quiet):
 
     def print(self, line: str) -> None:
         """Print a line on stderr."""
-        print(line, file=sys.stderr, flush=True)
+        print(printable(line), file=sys.stderr, flush=True)
+
+
+class _Words(ProgressColumn):
+    """A field of the row as plain text, which is wrapped and not cut where it does not fit."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(Column(overflow="fold"))
+        self._field = field
+
+    def render(self, task: Task) -> Text:
+        return Text(task.fields[self._field])
+
+
+class _Gauge(ProgressColumn):
+    """The bar, left out of narrow terminals."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console, self._bar = console, BarColumn(bar_width=GAUGE)
+
+    def render(self, task: Task) -> RenderableType:
+        return self._bar.render(task) if self._console.width >= NARROW else Text()
+
+
+GAUGE, NARROW = 16, 60
+"""The width of the bar, and the width of terminals that have no room for it."""
 
 
 class Bar(Lines):
-    """Shows a bar that moves with every batch."""
+    """Shows a bar that moves with every batch.
+
+    In a narrow terminal the speed is left out, then the bar, the loss, and the time left.
+    """
 
     def __init__(self, unit: str = "task") -> None:
         super().__init__(unit)
-        columns = TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[status]}")
-        self.bar: Progress = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
-        self.row: TaskID = self.bar.add_task("", total=None, status="")
+        console = Console(stderr=True)
+        columns = _Words("where"), _Gauge(console), _Words("status")
+        self.bar: Progress = Progress(*columns, console=console, transient=True, refresh_per_second=5)
+        self.row: TaskID = self.bar.add_task("", total=None, where="", status="")
         self._where, self._next = "", 0.0
         self.bar.start()
 
@@ -128,15 +162,14 @@ class Bar(Lines):
     def task(self, task: int, classes: int) -> None:
         """Show the name of the task."""
         self._where = self.name(task)
-        self.bar.update(self.row, description=self._where, status="extracting features of the new images")
+        self._show("extracting features")
 
     def tick(self, images: int, loss: Tensor) -> None:
         """Move the bar. Reading the loss waits for the device, so it is read at most five times per second."""
         super().tick(images, loss)
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + 0.2
-            status = f"loss {loss.item():.3f}  {self.meter.rate:.0f} images/s  {self.left()}"
-            self.bar.update(self.row, completed=self.meter.done, description=self._where, status=status)
+            self._show(self.left(), f"loss {loss.item():.3f}", f"{self.meter.rate:.0f} images/s")
 
     def epoch(self, record: EpochRecord) -> None:
         """Show the number of the next epoch."""
@@ -144,7 +177,15 @@ class Bar(Lines):
 
     def print(self, line: str) -> None:
         """Print a line above the bar."""
-        self.bar.console.print(line, highlight=False)
+        self.bar.console.print(Text(printable(line)))
+
+    def _show(self, *parts: str) -> None:
+        """Show where the run is, and as many of the parts as fit, the most important ones first."""
+        width, where = self.bar.console.width, printable(self._where)
+        room = width - len(where) - 2 - (GAUGE if width >= NARROW else 0)
+        fitting = [n for n in range(len(parts) + 1) if len("  ".join(parts[:n])) <= room]
+        status = "  ".join(parts[: max(fitting, default=0)])
+        self.bar.update(self.row, completed=self.meter.done, where=where, status=status)
 
     def close(self) -> None:
         """Remove the bar."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whorl.config import ExperimentConfig, LearnerConfig, Tree, checked, merge
+from whorl.config import ExperimentConfig, LearnerConfig, Tree, check_values, checked, merge
 from whorl.data import find_loader, traits_of
 from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.errors import WhorlError, unknown
@@ -28,12 +28,9 @@ RECIPES: dict[str, Tree] = {
 }
 
 
-_KEY = {"optim": "optim.lr=0.05", "data": "data.name=digits", "stream": "stream.step=2", "method": "method.name=ours"}
-
-
 def resolve(asked: Tree) -> ExperimentConfig:
     """The complete config of an experiment: the data set's usual values, the recipe, the method, then ``asked``."""
-    _require_sections(asked)
+    check_values(ExperimentConfig, asked)
     data = asked.get("data", {})
     name = str(data.get("name", "digits"))
     traits = traits_of(find_loader(name))
@@ -53,7 +50,7 @@ def resolve(asked: Tree) -> ExperimentConfig:
 
 def resolve_learner(asked: Tree, inputs: Inputs, classes: int | None = None) -> LearnerConfig:
     """The complete config of a learner for these inputs: the recipe, the method, then ``asked``."""
-    _require_sections(asked)
+    check_values(LearnerConfig, asked)
     vectors = inputs.kind == "vectors"
     conditions = Conditions("", inputs.size, inputs.photos, vectors, classes, asked.get("method", {}))
     return checked(LearnerConfig, _resolved(asked, {}, conditions))
@@ -75,9 +72,3 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
     options = {key: value for key, value in tree.get("method", {}).items() if key != "name"}
     tree["method"] = {"name": method.name, **checked(method, options, "method").model_dump()}
     return tree
-
-
-def _require_sections(asked: Tree) -> None:
-    for section, example in _KEY.items():
-        if not isinstance(asked.get(section, {}), dict):
-            raise WhorlError(f"{section} is a section of the config; set one of its keys, for instance {example}")

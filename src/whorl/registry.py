@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import TypeVar, cast
 
@@ -11,7 +11,7 @@ from whorl.errors import WhorlError, unknown
 T = TypeVar("T")
 
 
-def names(builtin: Mapping[str, object], group: str) -> list[str]:
+def names(builtin: Iterable[str], group: str) -> list[str]:
     """All names, built-in and from entry points, sorted."""
     return sorted({*builtin, *entry_points(group=group).names})
 

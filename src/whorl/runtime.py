@@ -94,4 +94,11 @@ def find_device(asked: str = "auto") -> str:
     if kind not in _AVAILABLE or not _AVAILABLE[kind]():
         present = ", ".join(name for name, there in _AVAILABLE.items() if there())
         raise WhorlError(f"`device={asked}` is not available here; this machine has: {present}")
+    try:
+        number = torch.device(asked).index or 0
+    except RuntimeError:
+        raise WhorlError(f"`device={asked}` is not a device; write cpu, cuda, cuda:1 or mps") from None
+    count = torch.cuda.device_count() if kind == "cuda" else 1
+    if number >= count:
+        raise WhorlError(f"`device={asked}` is not available here; {kind} has {count}, counted from 0")
     return asked

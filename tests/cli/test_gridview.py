@@ -64,6 +64,6 @@ def test_a_terminal_shows_the_whole_grid_in_a_line(clock: list[float]) -> None:
         clock[0] += 100
         assert view.counts(state) == "2 finished  1 running  1 waiting  0 failed  2m20s left"
         columns: Any = view._table(state).columns
-        assert [list(column.cells) for column in columns] == [[" 25%"], ["task 1/2"], ["job 2"]]
+        assert [list(map(str, column.cells)) for column in columns] == [[" 25%"], ["task 1/2"], ["job 2"]]
     finally:
         view.close()

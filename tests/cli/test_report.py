@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from rich.console import Console
 
 from conftest import Call
 from madeup import SMALL, asked, put
@@ -108,7 +106,7 @@ def test_compare_cuts_no_number_where_the_terminal_is_narrow(
     there: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     more = [put(Path("runs"), asked(), [0.9, 0.5], seed).title for seed in range(1, 9)]
-    monkeypatch.setattr(sys.modules["whorl.cli.compare"], "console", lambda: Console(width=40))
+    monkeypatch.setattr("whorl.cli.lines.room", lambda: 40)
     out, _ = call("compare", *there[:2], *more)
     words = [line.split() for line in out.splitlines()]
     assert "…" not in out
@@ -121,14 +119,29 @@ def test_compare_cuts_no_number_where_the_terminal_is_narrow(
 def test_show_and_list_cut_no_number_where_the_terminal_is_narrow(
     there: list[str], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["whorl.cli.runs"], "console", lambda: Console(width=20))
-    out, _ = call("show", there[0])
-    assert [line.split() for line in out.splitlines()[3:6]] == [
-        ["1", "10", "0.900", "0.900", "1.5", "–"],
-        ["2", "20", "0.600", "0.500", "1.5", "–"],
-        ["3", "30", "0.400", "0.300", "1.5", "–"],
+    wide = call("list")[0].splitlines()
+    assert wide[0].split() == ["run", "method", "labels", "tasks", "avg", "last", "state"]
+    monkeypatch.setattr("whorl.cli.lines.room", lambda: 80)
+    narrow = call("list")[0].splitlines()
+    assert narrow[0].split() == ["run", "tasks", "avg", "last", "state"]
+    assert [line.split() for line in narrow[1:]] == [[*line.split()[:1], *line.split()[3:]] for line in wide[1:]]
+    monkeypatch.setattr("whorl.cli.lines.room", lambda: 40)
+    lines = call("list")[0].splitlines()
+    assert lines[:5] == [
+        "cifar100-ours-pseudo-step10-seed0-",
+        "054b1abfce",
+        "  method ours  labels pseudo  tasks 3",
+        "  avg 0.500  last 0.400  state finished",
+        "cifar100-ours-pseudo-step10-seed0-",
     ]
-    assert there[0] in call("list")[0]
+    monkeypatch.setattr("whorl.cli.lines.room", lambda: 20)
+    shown = call("show", there[0])[0].splitlines()
+    start = shown.index("task  classes    acc")
+    assert [line.split() for line in shown[start : start + 12]] == [
+        ["task", "classes", "acc"], ["1", "10", "0.900"], ["2", "20", "0.600"], ["3", "30", "0.400"],
+        ["task", "nmi", "seconds"], ["1", "0.900", "1.5"], ["2", "0.500", "1.5"], ["3", "0.300", "1.5"],
+        ["task", "images/s"], ["1", "–"], ["2", "–"], ["3", "–"],
+    ]  # fmt: skip
 
 
 def test_compare_as_json_and_svg(there: list[str], call: Call) -> None:

@@ -229,7 +229,7 @@ def test_names() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(WhorlError, match=r"unknown config key 'method.temprature'; did you mean 'method.temperature'"):
         resolve({"method": {"name": "ours", "temprature": 3}})
-    with pytest.raises(WhorlError, match=r"config method.temperature: input should be greater than 0, not -1"):
+    with pytest.raises(WhorlError, match=r"`method.temperature` must be above 0, not -1"):
         resolve({"method": {"name": "ours", "temperature": -1}})
     found = resolve({"method": {"name": "ours", "temperature": 3}}).method.options
     assert found == {"temperature": 3.0}

@@ -163,7 +163,7 @@ def test_again_it_reads_what_is_stored_and_fresh_starts_over(made: Made, tmp_pat
     ("words", "said"),
     [
         (["--out", "taken"], "cannot write to taken/runs"),
-        (["--seed", "-1"], "config seed"),
+        (["--seed", "-1"], "--seed must be at least 0, not -1"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_2(

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from madeup import HE, SMALL, asked, put
+from whorl.errors import count
 from whorl.papers.filled import fill
 from whorl.papers.stored import read
 from whorl.report import export
 from whorl.report.tables import FilledTable, filled_table
-from whorl.report.text import count, listed, number
+from whorl.report.text import listed, number
 
 
 @pytest.fixture

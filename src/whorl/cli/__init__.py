@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -14,15 +16,14 @@ from whorl.cli import data, doctor, runs
 from whorl.cli.compare import compare
 from whorl.cli.demo import demo
 from whorl.cli.flags import RunFlags
+from whorl.cli.lines import Stopped, say, tell
 from whorl.cli.methods import methods
 from whorl.cli.report import report
 from whorl.cli.reproduce import reproduce
 from whorl.cli.run import run
-from whorl.errors import WhorlError
+from whorl.errors import WhorlError, out_of_memory, printable
 
 app: typer.Typer = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -34,7 +35,7 @@ USAGE: Any = typer.BadParameter.__base__
 
 def _version(asked: bool) -> None:
     if asked:
-        print(f"whorl {__version__}")
+        say(f"whorl {__version__}")
         raise typer.Exit
 
 
@@ -57,23 +58,63 @@ app.command()(demo)
 app.command()(reproduce)
 
 
+STOPPED = 130
+"""The exit code after Ctrl-C."""
+LONGEST = 200
+"""Longer words in a message, such as a number of thousands of digits, are shortened."""
+
+
 def main() -> None:
     """The entry point. An error that the user can fix is printed as one line, with exit code 2."""
-    warnings.formatwarning = lambda message, *_: f"whorl: {RunFlags.translate(str(message))}\n"
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    warnings.formatwarning = lambda message, *_: f"whorl: {printable(RunFlags.translate(str(message)))}\n"
+    line, code = "", 0
     try:
-        sys.exit(app(standalone_mode=False))
-    except WhorlError as error:
-        print(f"whorl: {RunFlags.translate(str(error))}", file=sys.stderr)
-        sys.exit(2)
-    except USAGE as error:
-        print(f"whorl: {error.format_message().rstrip('.')}; see whorl --help", file=sys.stderr)
-        sys.exit(2)
+        _open_streams()
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0
+    except Stopped as stopped:
+        line, code = f"stopped; to resume: {stopped}", STOPPED
     except (KeyboardInterrupt, typer.Abort):
-        print("whorl: stopped; repeat the command to resume", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of the output (head, less) has ended; Python must not print an error about it when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        code = STOPPED
+    except Exception as error:
+        line, code = _answer(error), 2
+    if code == STOPPED:  # newer versions of typer return it for Ctrl-C
+        line = line or "stopped; repeat the command to resume"
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        line, code = line or _answer(error), code or 2
+        with suppress(OSError, ValueError):  # what is left in the buffer must not fail again when Python exits
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if line:
+        tell(f"whorl: {line}")
+    sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Open the null device in place of standard streams that are closed; a closed stdout is an error."""
+    closed = sys.stdout is None
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # otherwise the next file that is opened would take its place
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if closed:
+        raise WhorlError(f"stdout is closed; use >{os.devnull} to print no results")
+
+
+def _answer(error: Exception) -> str:
+    """The line about an error that the user can fix. Other errors are bugs and are raised again."""
+    if isinstance(error, WhorlError):
+        line = RunFlags.translate(str(error))
+    elif isinstance(error, USAGE):
+        line = f"{' '.join(error.format_message().split()).rstrip('.')}; see whorl --help"
+    elif out_of_memory(error):
+        line = "there is not enough memory; use fewer or smaller images, or a smaller batch"
+    elif isinstance(error, RecursionError):
+        line = "a value or a file is nested too deeply"
+    elif isinstance(error, OSError):
+        reason = error.strerror or str(error) or type(error).__name__
+        line = f"cannot write the results: {reason}" if error.filename is None else f"{error.filename}: {reason}"
+    else:
+        raise error
+    return re.sub(rf"\S{{{LONGEST},}}", lambda word: f"{word[0][:100]}…{word[0][-20:]}", line)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from whorl.cli.flags import RunFlags
+from whorl.cli.lines import say, table, tell
 from whorl.report.text import number
 
 if TYPE_CHECKING:
@@ -24,8 +24,11 @@ def demo(
     fresh: Annotated[bool, typer.Option("--fresh", help="Start from scratch and delete what is stored.")] = False,
 ) -> None:
     """Learn the digits with labels and without, and write a report of both. Takes about a minute."""
-    from whorl.cli.run import prepare
     from whorl.config import override
+    from whorl.known import check_asked
+
+    check_asked({"seed": seed})
+    from whorl.cli.run import prepare
     from whorl.experiment import run
     from whorl.progress import reporter
     from whorl.report.demo import gather, render
@@ -37,7 +40,7 @@ def demo(
     for labels, said in (("given", "with labels in every step"), ("pseudo", "with labels in step 1 only")):
         asked = {**SETTING, "labels": labels, "seed": seed}
         config, data = prepare(override(*asked.items()), None)
-        print(f"learning the {config.data.name} {said}", file=sys.stderr)
+        tell(f"learning the {config.data.name} {said}")
         with reporter(quiet=False) as progress:
             run(config, data, out / "runs", reporter=progress, fresh=fresh)
         found[labels] = Run.at(out / "runs", config)
@@ -46,7 +49,7 @@ def demo(
     report = out / "report.html"
     write_text(report, render(result, repeat))
     _print(result)
-    print(f"The report is in {report}")
+    say(f"The report is in {report}")
 
 
 def command(asked: dict[str, Any], out: Path) -> str:
@@ -59,13 +62,12 @@ def command(asked: dict[str, Any], out: Path) -> str:
 
 def _print(result: Demo) -> None:
     """Print both runs as one small table."""
-    rows: list[tuple[str, ...]] = [("step", "classes", "acc with labels", "acc without labels", "pseudo labels right")]
+    rows: list[tuple[str, ...]] = []
     for given, pseudo in result.steps:
         accs = number(given.acc), number(pseudo.acc), number(pseudo.label_acc)
         rows.append((str(given.task), str(given.classes), *accs))
     given_sum, pseudo_sum = result.given.summary, result.pseudo.summary
     rows.append(("Avg*", "", number(given_sum.avg), number(pseudo_sum.avg), ""))
     rows.append(("Last", "", number(given_sum.last), number(pseudo_sum.last), ""))
-    for row in rows:
-        print("  ".join(cell.rjust(len(head)) for cell, head in zip(row, rows[0], strict=True)).rstrip())
-    print("* over the steps from 2 on")
+    table(("step", "classes", "acc with labels", "acc without labels", "pseudo labels right"), rows)
+    say("* over the steps from 2 on")

@@ -6,6 +6,8 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
+from whorl.cli.lines import say
+
 PACKAGES = "torch", "numpy", "scipy", "scikit-learn", "safetensors", "pydantic", "Pillow", "pooch", "datasets"
 SECONDS = 5.0
 
@@ -19,21 +21,21 @@ def doctor() -> None:
     from whorl.runtime import Runtime, find_device
     from whorl.speed import measure
 
-    print(f"whorl {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}")
-    print(", ".join(f"{name} {_version(name)}" for name in PACKAGES))
+    say(f"whorl {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    say(", ".join(f"{name} {_version(name)}" for name in PACKAGES))
     threads, level = torch.get_num_threads(), torch.backends.cpu.get_cpu_capability()
-    print(f"{os.cpu_count()} cores, torch uses {threads} threads, {level}")
+    say(f"{os.cpu_count()} cores, torch uses {threads} threads, {level}")
     device = find_device()
     for number in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(number)
-        print(f"cuda:{number} {properties.name}, {properties.total_memory / 2**30:.0f} GiB")
-    print(f"device chosen by --device auto: {device}")
+        say(f"cuda:{number} {properties.name}, {properties.total_memory / 2**30:.0f} GiB")
+    say(f"device chosen by --device auto: {device}")
     train, extract = measure("resnet32", 32, Runtime(device), SECONDS)
-    print(f"ResNet-32 on 32×32 images, float32: training {train:.0f} images/s, features {extract:.0f} images/s")
+    say(f"ResNet-32 on 32×32 images, float32: training {train:.0f} images/s, features {extract:.0f} images/s")
     spec = RECIPES["fast"]["train"]
     replayed = sum(5000 + 200 * task for task in range(1, 10)) * spec["epochs"]
     hours = (spec["first_epochs"] * 5000 / train + replayed * (1 / train + 1 / extract)) / 3600
-    print(f"`whorl run --data cifar100 --recipe fast` over all ten tasks would take about {hours:.1f} hours here")
+    say(f"`whorl run --data cifar100 --recipe fast` over all ten tasks would take about {hours:.1f} hours here")
 
 
 def _version(name: str) -> str:

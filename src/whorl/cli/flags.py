@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 from typer import Option as Opt
 
+from whorl.cli import complete
+from whorl.cli.lines import tell
 from whorl.errors import WhorlError
 
 _QUOTED = re.compile(r"(?:\b(set|raise|lower) )?`([a-z0-9_]+(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
@@ -77,7 +78,7 @@ class Flags:
     @classmethod
     def notify(cls, line: str) -> None:
         """Print a message of the library on stderr, with flags instead of config keys."""
-        print(cls.translate(line), file=sys.stderr)
+        tell(cls.translate(line))
 
     def values(self) -> tuple[tuple[str, Any], ...]:
         """The config keys with the values of their flags, for :func:`whorl.config.override`."""
@@ -91,6 +92,10 @@ F = TypeVar("F", bound=Flags)
 def command(flags: type[F]) -> Callable[[Callable[[F], None]], Callable[..., None]]:
     """Turn a function of ``flags`` into a command that has one option per field."""
     hints = dict(_hints(flags))
+    for name, hint in hints.items():
+        for option in hint.__metadata__:
+            if isinstance(option, typer.models.ParameterInfo):
+                option.autocompletion = _completion(name)
     parameters = [
         inspect.Parameter(
             field.name,
@@ -120,6 +125,13 @@ def _hints(flags: type[Flags]) -> list[tuple[str, Any]]:
     return list(get_type_hints(flags, include_extras=True).items())
 
 
+def _completion(field: str) -> Callable[..., list[str]] | None:
+    """The function that completes the values of a flag; flags of the same name have the same values."""
+    special = {"set_": complete.keys, "paper": complete.papers}
+    key = RunFlags.keys().get(field)
+    return complete.values(key.name) if key and complete.knows(key.name) else special.get(field)
+
+
 def _required(hint: Any) -> bool:
     return any(isinstance(each, typer.models.ArgumentInfo) for each in hint.__metadata__)
 
@@ -130,20 +142,33 @@ class RunFlags(Flags):
 
     data: Annotated[
         str | None,
-        Opt(help="digits, cifar100, folder, imagenet, imagenet100, synthetic, vectors, hub:NAME."),
+        Opt(
+            autocompletion=complete.values("data.name"),
+            help="digits, cifar100, folder, imagenet, imagenet100, synthetic, vectors, hub:NAME.",
+        ),
         Key("data.name"),
     ] = None
     data_dir: Annotated[Path | None, Opt(help="The folder, archive or file with the data.")] = None
-    method: Annotated[str | None, Opt(help="ours, icarl, wa, …; `whorl methods` lists them."), Key("method.name")] = (
-        None
-    )
+    method: Annotated[
+        str | None,
+        Opt(help="ours, icarl, wa, …; `whorl methods` lists them."),
+        Key("method.name"),
+    ] = None
     labels: Annotated[
         str | None,
-        Opt(help="pseudo: cluster the new images; given: use their labels (supervised)."),
+        Opt(
+            autocompletion=complete.values("labels"),
+            help="pseudo: cluster the new images; given: use their labels (supervised).",
+        ),
         Key("labels"),
     ] = None
     recipe: Annotated[
-        str | None, Opt(help="paper: as in the appendix; fast: far fewer epochs; demo: seconds."), Key("recipe")
+        str | None,
+        Opt(
+            autocompletion=complete.values("recipe"),
+            help="paper: as in the appendix; fast: far fewer epochs; demo: seconds.",
+        ),
+        Key("recipe"),
     ] = None
     seed: Annotated[
         int | None, Opt(help="Changes everything random except the class order. [default: 0]"), Key("seed")
@@ -152,7 +177,9 @@ class RunFlags(Flags):
     first: Annotated[int | None, Opt(help="Classes of task 1. [default: as --step]"), Key("stream.first")] = None
     tasks: Annotated[int | None, Opt(help="Stop after N tasks."), Key("stream.tasks")] = None
     order: Annotated[
-        str | None, Opt(help="Class order: A, B, natural, or a file of class ids."), Key("stream.order")
+        str | None,
+        Opt(help="Class order: A, B, natural, or a file of class ids."),
+        Key("stream.order"),
     ] = None
     resize: Annotated[int | None, Opt(help="Side of the images in pixels."), Key("data.resize")] = None
     per_class: Annotated[int | None, Opt(help="At most N training images per class."), Key("data.per_class")] = None
@@ -161,32 +188,64 @@ class RunFlags(Flags):
         str | None, Opt(help="imagenet100: S1, S2, or a file that lists classes."), Key("data.subset")
     ] = None
     net: Annotated[
-        str | None, Opt(help="resnet32, resnet18, resnet18-small, tiny; for vectors identity or mlp."), Key("net.arch")
+        str | None,
+        Opt(
+            autocompletion=complete.values("net.arch"),
+            help="resnet32, resnet18, resnet18-small, tiny; for vectors identity or mlp.",
+        ),
+        Key("net.arch"),
     ] = None
     classifier: Annotated[
-        str | None, Opt(help="The classifier of the main score: fc or nme. Both are stored."), Key("classifier")
+        str | None,
+        Opt(
+            autocompletion=complete.values("classifier"),
+            help="The classifier of the main score: fc or nme. Both are stored.",
+        ),
+        Key("classifier"),
     ] = None
-    memory: Annotated[str | None, Opt(help="per-class or total."), Key("memory.policy")] = None
+    memory: Annotated[
+        str | None,
+        Opt(help="per-class or total."),
+        Key("memory.policy"),
+    ] = None
     quota: Annotated[int | None, Opt(help="Exemplars per class, or in total. [default: 20]"), Key("memory.quota")] = (
         None
     )
-    select: Annotated[str | None, Opt(help="Selection of exemplars: herding or random."), Key("memory.select")] = None
+    select: Annotated[
+        str | None,
+        Opt(help="Selection of exemplars: herding or random."),
+        Key("memory.select"),
+    ] = None
     reading: Annotated[
-        str | None, Opt(help="Reading of Algorithm 2: aligned, reuse, recluster."), Key("memory.reading")
+        str | None,
+        Opt(help="Reading of Algorithm 2: aligned, reuse, recluster."),
+        Key("memory.reading"),
     ] = None
     features: Annotated[
-        str | None, Opt(help="Features to cluster: current, first, scratch, pca."), Key("pseudo.features")
+        str | None,
+        Opt(help="Features to cluster: current, first, scratch, pca."),
+        Key("pseudo.features"),
     ] = None
     refresh: Annotated[
         int | None, Opt(help="Cluster again every N epochs (UPL-K); 0: never."), Key("pseudo.refresh")
     ] = None
     cluster: Annotated[
-        str | None, Opt(help="Clustering: kmeans, gmm, spectral, agglomerative, sinkhorn."), Key("cluster.name")
+        str | None,
+        Opt(
+            autocompletion=complete.values("cluster.name"),
+            help="Clustering: kmeans, gmm, spectral, agglomerative, sinkhorn.",
+        ),
+        Key("cluster.name"),
     ] = None
-    epochs: Annotated[int | None, Opt(help="Epochs of every task."), Key("train.epochs", ("train.first_epochs",))] = (
-        None
-    )
-    set_: Annotated[list[str] | None, Opt("--set", help="Any config value, e.g. optim.lr=0.05. Repeatable.")] = None
+    epochs: Annotated[
+        int | None,
+        Opt(min=0, max=1_000_000, help="Epochs of every task."),
+        Key("train.epochs", ("train.first_epochs",)),
+    ] = None
+    set_: Annotated[
+        list[str] | None,
+        Opt("--set", help="Any config value, e.g. optim.lr=0.05. Repeatable."),
+    ] = None
     config: Annotated[Path | None, Opt(help="A TOML file of config values; flags win over it.")] = None
     out: Annotated[Path, Opt(help="The folder of runs.")] = Path("runs")
     fresh: Annotated[bool, Opt("--fresh", help="Start from scratch and delete what this run has stored.")] = False
@@ -195,7 +254,7 @@ class RunFlags(Flags):
     precision: Annotated[str | None, Opt(help="fp32 or bf16 (autocast)."), Key("precision")] = None
     channels_last: Annotated[bool, Opt(help="Memory layout of images.")] = True
     compile_: Annotated[bool, Opt("--compile", help="Compile the network, for long runs.")] = False
-    workers: Annotated[int, Opt(help="Processes that decode images that do not fit in memory.")] = 2
+    workers: Annotated[int, Opt(min=0, max=256, help="Processes that decode images that do not fit in memory.")] = 2
     as_json: Annotated[bool, Opt("--json", help="Print one JSON document on stdout.")] = False
     quiet: Annotated[bool, Opt("--quiet", help="No progress.")] = False
 
@@ -207,18 +266,34 @@ class ReproduceFlags(Flags):
     paper: Annotated[str, typer.Argument(help="Which paper: he2021.")] = ""
     table: Annotated[list[int] | None, Opt(help="Only this table. All filters but --labels can be repeated.")] = None
     figure: Annotated[list[int] | None, Opt(help="Only this figure.")] = None
-    data: Annotated[list[str] | None, Opt(help="Only this data set; digits replaces all of them.")] = None
+    data: Annotated[
+        list[str] | None,
+        Opt(help="Only this data set; digits replaces all of them."),
+    ] = None
     method: Annotated[list[str] | None, Opt(help="Only this method.")] = None
     step: Annotated[list[int] | None, Opt(help="Only columns of this step size.")] = None
-    labels: Annotated[str | None, Opt(help="Only runs with labels (given) or without (pseudo).")] = None
-    seeds: Annotated[int | None, Opt(min=1, help="Seeds 0 to N-1. [default: as the paper, 5; recipe demo: 2]")] = None
-    recipe: Annotated[str | None, Opt(help="paper, fast or demo. [default: paper; digits: demo]")] = None
+    labels: Annotated[
+        str | None,
+        Opt(help="Only runs with labels (given) or without (pseudo)."),
+    ] = None
+    seeds: Annotated[
+        int | None, Opt(min=1, max=1000, help="Seeds 0 to N-1. [default: as the paper, 5; recipe demo: 2]")
+    ] = None
+    recipe: Annotated[
+        str | None,
+        Opt(help="paper, fast or demo. [default: paper; digits: demo]"),
+    ] = None
     resize: Annotated[int | None, Opt(help="Side of the images in pixels."), Key("data.resize")] = None
     per_class: Annotated[int | None, Opt(help="At most N training images per class."), Key("data.per_class")] = None
     tasks: Annotated[int | None, Opt(help="Stop after N tasks."), Key("stream.tasks")] = None
-    set_: Annotated[list[str] | None, Opt("--set", help="Any config value, for all runs, e.g. train.epochs=6.")] = None
+    set_: Annotated[
+        list[str] | None,
+        Opt("--set", help="Any config value, for all runs, e.g. train.epochs=6."),
+    ] = None
     data_dir: Annotated[list[str] | None, Opt(help="The folder of the data: DIR, or NAME=DIR for several.")] = None
-    jobs: Annotated[int | None, Opt(min=1, help="Runs at a time. [default: one per core, up to 8; on a GPU 1]")] = None
+    jobs: Annotated[
+        int | None, Opt(min=1, max=256, help="Runs at a time. [default: one per core, up to 8; on a GPU 1]")
+    ] = None
     out: Annotated[Path, Opt(help="The folder of runs.")] = Path("runs")
     report: Annotated[Path, Opt(help="The folder of the report.")] = Path("report")
     dry_run: Annotated[bool, Opt("--dry-run", help="Print the plan and stop.")] = False

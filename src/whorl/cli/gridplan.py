@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 
 from whorl.cli.flags import ReproduceFlags
+from whorl.cli.lines import say
+from whorl.errors import count
 from whorl.grid.queue import Plan
 from whorl.papers import Paper
 from whorl.papers.jobs import Prepared
@@ -19,23 +21,25 @@ MEASURE_SECONDS = 1.5
 def print_plan(paper: Paper, instead: str | None, prepared: Prepared, planned: Plan, recipe: str) -> None:
     """Print the data, the cells and the runs of a plan."""
     images = ", ".join(f"{name} ({size}×{size})" for name, size in prepared.sizes.items()) or "none"
-    print(f"{paper.authors} {paper.year}: {paper.title}")
+    say(f"{paper.authors} {paper.year}: {paper.title}")
     place = f", in place of {' and '.join(paper.data)}" if instead else ""
-    print(f"data      {images}{place}")
-    print(f"recipe    {recipe}")
-    print(f"plan      {prepared.cells} cells need {len(planned.jobs)} runs")
+    say(f"data      {images}{place}")
+    say(f"recipe    {recipe}")
+    need = "needs" if prepared.cells == 1 else "need"
+    say(f"plan      {count(prepared.cells, 'cell')} {need} {count(len(planned.jobs), 'run')}")
     for part, cells, runs in prepared.parts:
-        print(f"          {part:9} {cells:4} cells, {runs:4} runs")
+        say(f"          {part:9} {count(cells, 'cell'):>10}, {count(runs, 'run'):>9}")
     begun = f", {len(planned.begun)} begun" if planned.begun else ""
-    print(f"done      {len(planned.finished)} runs finished{begun}, {len(planned.open)} to do")
+    say(f"done      {count(len(planned.finished), 'run')} finished{begun}, {len(planned.open)} to do")
     if planned.open:
         total = sum(sum(job.passes[tasks:]) for job, tasks in planned.remaining())
-        shared = f"task 1 is trained in {len(planned.training_task1)} runs and reused by {len(planned.reusing_task1)}"
-        print(f"shared    {shared}, which saves {_millions(planned.saved)} image passes")
-        print(f"work      {_millions(total)} image passes")
+        training, reusing = len(planned.training_task1), len(planned.reusing_task1)
+        shared = f"task 1 is trained in {count(training, 'run')} and reused by {reusing}"
+        say(f"shared    {shared}, which saves {_millions(planned.saved)} image passes")
+        say(f"work      {_millions(total)} image passes")
     for reason, needs in prepared.left_out.items():
         missing = {(need.cell.part, need.cell.name, need.cell.column) for need in needs}
-        print(ReproduceFlags.translate(f"left out  {len(missing)} cells, such as {needs[0].name}: {reason}"))
+        say(ReproduceFlags.translate(f"left out  {count(len(missing), 'cell')}, such as {needs[0].name}: {reason}"))
 
 
 def _millions(images: int) -> str:
@@ -60,4 +64,4 @@ def print_time(prepared: Prepared, planned: Plan, runtime: Runtime, jobs: int, t
     seconds = max(sum(each) / jobs, *each)
     speeds = "; ".join(f"{arch} {size}×{size}: {train:.0f} images/s" for (arch, size), (train, _) in rates.items())
     parallel = f"{jobs} jobs" if jobs > 1 else "one job"
-    print(f"time      about {duration(seconds)} of training with {parallel} ({speeds} per job, measured now)")
+    say(f"time      about {duration(seconds)} of training with {parallel} ({speeds} per job, measured now)")

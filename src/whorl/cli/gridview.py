@@ -13,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from whorl.cli.flags import ReproduceFlags
+from whorl.cli.lines import tell
+from whorl.errors import printable
 from whorl.grid.messages import Done, Outcome
 from whorl.grid.queue import GridState, Job, Plan
 from whorl.progress import duration
@@ -67,7 +69,7 @@ class Plain(Silent):
 
     def print(self, line: str) -> None:
         """Print a line on stderr."""
-        print(line, file=sys.stderr, flush=True)
+        tell(line)
 
 
 class Live(Plain):
@@ -96,7 +98,7 @@ class Live(Plain):
 
     def print(self, line: str) -> None:
         """Print a line above the table."""
-        self._live.console.print(line, highlight=False, markup=False)
+        self._live.console.print(Text(printable(line)))
 
     def close(self) -> None:
         """Remove the table."""
@@ -104,10 +106,12 @@ class Live(Plain):
 
     def _table(self, state: GridState) -> Table:
         table = Table.grid(padding=(0, 2))
+        for wraps in (False, False, True):  # in a narrow terminal, only the name continues on the next line
+            table.add_column(no_wrap=not wraps, overflow="fold")
         for each in state.running.values():
             share = f"{each.done / each.images:4.0%}" if each.images else ""
             where = f"task {min(each.task + 1, each.tasks)}/{each.tasks}" if each.tasks else "starting"
-            table.add_row(share, where, each.job.name)
+            table.add_row(share, where, Text(printable(each.job.name)))
         return table
 
 

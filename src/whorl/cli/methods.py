@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
+from whorl.cli import complete
+from whorl.cli.lines import say, say_json
 from whorl.errors import WhorlError
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Show the options of this method.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(autocompletion=complete.values("method.name"), help="Show the options of this method."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """List the methods, or the options of one with their defaults for CIFAR under the recipe ``paper``."""
+    if name is not None:
+        from whorl.known import require
+
+        require("method.name", name)
     from whorl.methods import method_class, method_names
 
     if name is not None:
         found = _options(method_class(name))
         if as_json:
-            print(json.dumps(found))
+            say_json(found)
             return
-        print(f"{name}: {_first_line(method_class(name))}")
+        say(f"{name}: {_first_line(method_class(name))}")
         for option in found["options"]:
-            print(f"  --set method.{option['name']}={option['default']}   {option['about']}".rstrip())
+            say(f"  --set method.{option['name']}={option['default']}   {option['about']}".rstrip())
         return
     rows: list[dict[str, Any]] = []
     for each in method_names():
@@ -33,11 +41,11 @@ def methods(
         except WhorlError as error:
             rows.append({"name": each, "about": str(error), "classifier": None, "exemplars": None, "options": []})
     if as_json:
-        print(json.dumps(rows))
+        say_json(rows)
         return
     width = max(len(row["name"]) for row in rows)
     for row in rows:
-        print(f"{row['name']:{width}}  {row['about']}")
+        say(f"{row['name']:{width}}  {row['about']}")
 
 
 def _options(method: Any) -> dict[str, Any]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from whorl.cli.flags import ReproduceFlags, command
-from whorl.errors import WhorlError, unknown
+from whorl.cli.lines import Stopped, say, tell
+from whorl.errors import WhorlError, count, unknown
 
 if TYPE_CHECKING:
     from whorl.config import DataConfig, Tree
@@ -34,31 +35,36 @@ def reproduce(flags: ReproduceFlags) -> None:
     The same command again resumes where it stopped, and tries failed runs again.
     """
     from whorl import papers
+    from whorl.known import KNOWN
+    from whorl.papers.choose import chosen, stand_in
+
+    paper, choice = papers.load(flags.paper), _choice(flags)
+    if choice.labels not in (None, "given", "pseudo"):
+        raise unknown("labels", choice.labels, ("given", "pseudo"))
+    needs, instead = chosen(paper, choice), stand_in(paper, choice.data)
+    recipe = flags.recipe or ("demo" if instead else "paper")
+    KNOWN["recipe"].require(recipe)
+    seeds = flags.seeds or (2 if recipe == "demo" else paper.seeds)
+    budget = _budget(flags, paper.stand_ins[instead].budget if instead else {})
+    # Only now, when the arguments are checked: these import torch.
     from whorl.cli.gridplan import print_plan, print_time
     from whorl.cli.report import print_report, write_report
     from whorl.grid.messages import Setup
     from whorl.grid.queue import plan
     from whorl.papers import manifest
-    from whorl.papers.choose import chosen, stand_in
-    from whorl.recipes import RECIPES
     from whorl.runtime import Runtime, find_device
 
-    paper, choice = papers.load(flags.paper), _choice(flags)
-    _require_known("labels", choice.labels, ("given", "pseudo"))
-    needs, instead = chosen(paper, choice), stand_in(paper, choice.data)
-    recipe = flags.recipe or ("demo" if instead else "paper")
-    _require_known("recipe", recipe, RECIPES)
-    seeds = flags.seeds or (2 if recipe == "demo" else paper.seeds)
     runtime = Runtime(find_device(flags.device), compile=flags.compile_)
     jobs = flags.jobs or (min(os.cpu_count() or 1, MOST_JOBS) if runtime.device == "cpu" else 1)
     directories = _directories(flags.data_dir or (), choice.data or paper.data)
-    budget = _budget(flags, paper.stand_ins[instead].budget if instead else {})
+    if flags.dry_run:  # with a path, nothing is downloaded
+        directories = {"cifar100": _archive(), **directories}
     prepared = _prepare(paper, needs, recipe, budget, seeds, directories)
     planned = plan(prepared.jobs, flags.out)
     threads = max(1, (os.cpu_count() or 1) // jobs)
     if not prepared.jobs and len(prepared.left_out) == 1:
         raise WhorlError(*prepared.left_out)
-    print_plan(paper, instead, prepared, planned, f"{recipe}, {seeds} seed{'s' if seeds > 1 else ''}")
+    print_plan(paper, instead, prepared, planned, f"{recipe}, {count(seeds, 'seed')}")
     if not prepared.jobs:
         raise WhorlError("none of these runs can be made; the reasons are printed above")
     print_time(prepared, planned, runtime, jobs, threads)
@@ -90,16 +96,13 @@ def _choice(flags: ReproduceFlags) -> Choice:
 def _budget(flags: ReproduceFlags, usual: Tree) -> Tree:
     """The config values for all runs: those of the stand-in data set, then the flags, then ``--set``."""
     from whorl.config import merge, override, parse_override
+    from whorl.known import check_asked
     from whorl.papers.cells import check_budget
 
     budget = merge(usual, override(*flags.values()), *map(parse_override, flags.set_ or []))
+    check_asked(budget)
     check_budget(budget)
     return budget
-
-
-def _require_known(kind: str, name: str | None, known: Iterable[str]) -> None:
-    if name is not None and name not in known:
-        raise unknown(kind, name, known)
 
 
 def _directories(words: Sequence[str], names: Sequence[str]) -> dict[str, str]:
@@ -112,6 +115,14 @@ def _directories(words: Sequence[str], names: Sequence[str]) -> dict[str, str]:
         else:
             out |= {each: str(Path(word).resolve()) for each in names if each not in out}
     return out
+
+
+def _archive() -> str:
+    """The path of CIFAR-100 in the user's cache."""
+    from whorl.data.cifar import ARCHIVE
+    from whorl.data.download import cache
+
+    return str(cache() / ARCHIVE)
 
 
 def _require_folder(path: Path, key: str) -> None:
@@ -132,6 +143,8 @@ def _prepare(
 
     def images(wanted: DataConfig) -> tuple[DataConfig, Dataset]:
         where = directories.get(wanted.name)
+        if where == _archive() and not Path(where).exists():
+            raise WhorlError("cifar100 is not downloaded yet, and a plan needs it; `whorl data cifar100` downloads it")
         return load_configured(wanted, Path(where) if where else None, False, 2, ReproduceFlags.notify)
 
     return prepare(paper, needs, recipe, budget, range(seeds), images)
@@ -146,11 +159,10 @@ def _execute(planned: Plan, setup: Setup, jobs: int, quiet: bool) -> bool:
         with view(planned, quiet) as shown:
             state = execute(planned, setup, jobs, shown)
     except KeyboardInterrupt:
-        print(f"whorl: stopped; to resume: {shlex.join(['whorl', *sys.argv[1:]])}", file=sys.stderr)
-        raise typer.Exit(130) from None
-    print(f"finished  {len(planned.finished) + len(state.finished)} of {len(planned.jobs)} runs")
+        raise Stopped(shlex.join(["whorl", *sys.argv[1:]])) from None
+    say(f"finished  {len(planned.finished) + len(state.finished)} of {count(len(planned.jobs), 'run')}")
     for job, reason in state.failed.values():
         ReproduceFlags.notify(f"failed    {job.name}: {reason}")
     if state.failed:
-        print(f"whorl: {len(state.failed)} runs failed; the same command tries them again", file=sys.stderr)
+        tell(f"whorl: {count(len(state.failed), 'run')} failed; the same command tries them again")
     return bool(state.failed)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from whorl.cli.flags import RunFlags, command
+from whorl.cli.lines import Stopped, say_json
 from whorl.errors import WhorlError, unknown
 
 if TYPE_CHECKING:
@@ -27,6 +25,8 @@ STEP_KEYS = (
 @command(RunFlags)
 def run(flags: RunFlags) -> None:
     """Learn class after class. The same command again resumes, or prints the stored result."""
+    asked = _asked(flags)
+    # Only now, when the arguments are checked: these import torch.
     from whorl.experiment import run as run_config
     from whorl.methods import method_class
     from whorl.progress import reporter
@@ -34,7 +34,6 @@ def run(flags: RunFlags) -> None:
     from whorl.runs.changed import other_data, stored_as
     from whorl.runtime import Runtime, find_device
 
-    asked = _asked(flags)
     runtime = Runtime(find_device(flags.device), "fp32", flags.channels_last, flags.compile_, flags.workers)
     name = resolve(asked).method.name
     if flags.epochs is not None and method_class(name).online:
@@ -52,10 +51,9 @@ def run(flags: RunFlags) -> None:
         except KeyboardInterrupt:
             progress.close()
             again = [word for word in sys.argv[1:] if word != "--fresh"]
-            print(f"whorl: stopped; to resume: {shlex.join(['whorl', *again])}", file=sys.stderr)
-            raise typer.Exit(130) from None
+            raise Stopped(shlex.join(["whorl", *again])) from None
     if flags.as_json:
-        print(json.dumps(document(result)))
+        say_json(document(result))
     else:
         from whorl.cli.runs import print_run
 
@@ -65,10 +63,14 @@ def run(flags: RunFlags) -> None:
 def _asked(flags: RunFlags) -> Tree:
     """The config values that the user set: the file, then the flags, then ``--set``."""
     from whorl.config import merge, override, parse_override, read_toml
+    from whorl.known import check_asked
 
-    values = [(key, _order(str(value)) if key == "stream.order" and value else value) for key, value in flags.values()]
     stored = read_toml(flags.config) if flags.config else {}
-    return merge(stored, override(*values), *map(parse_override, flags.set_ or []))
+    check_asked(stored, str(flags.config))
+    changed = merge(*map(parse_override, flags.set_ or []))
+    check_asked(merge(stored, override(*flags.values()), changed))
+    values = [(key, _order(value) if key == "stream.order" and value else value) for key, value in flags.values()]
+    return merge(stored, override(*values), changed)
 
 
 def prepare(
@@ -81,8 +83,20 @@ def prepare(
 
     config = resolve(asked)
     check(config)
+    _check_tasks(config)
     found, loaded = load_configured(config.data, data_dir, strict, workers, notify=RunFlags.notify)
     return config.model_copy(update={"data": found}), loaded
+
+
+def _check_tasks(config: ExperimentConfig) -> None:
+    """Raise if the data set is known to have fewer tasks, without loading it."""
+    from whorl.data import find_loader, traits_of
+
+    classes, stream = config.data.classes or traits_of(find_loader(config.data.name)).classes, config.stream
+    if classes is not None and stream.tasks is not None:
+        most = 1 + max(0, classes - (stream.first or stream.step)) // stream.step
+        if stream.tasks > most:
+            raise WhorlError(f"`stream.tasks={stream.tasks}` is more than the {most} tasks that these classes make")
 
 
 def document(result: Result) -> dict[str, Any]:
@@ -99,10 +113,12 @@ def document(result: Result) -> dict[str, Any]:
 
 
 def _order(order: str) -> str | list[int]:
-    from whorl.data.order import NAMED, read_order
+    from whorl.known import ORDERS
 
-    if order in NAMED:
+    if order in ORDERS:
         return order
     if not Path(order).exists():
-        raise unknown("class order (and no file of that name)", order, NAMED)
+        raise unknown("class order (and no file of that name)", order, ORDERS)
+    from whorl.data.order import read_order
+
     return list(read_order(Path(order)))

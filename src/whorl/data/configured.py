@@ -8,8 +8,7 @@ from whorl.config import DataConfig
 from whorl.data import DataOptions, Dataset, Notify, load
 from whorl.data.hub import same_name
 from whorl.data.imagenet import same_subset
-from whorl.data.trouble import plural
-from whorl.errors import WhorlError
+from whorl.errors import WhorlError, count
 
 
 def load_configured(
@@ -27,6 +26,6 @@ def load_configured(
     options = DataOptions(wanted.resize, wanted.per_class, wanted.classes, subset, strict, workers)
     loaded = load(wanted.name, directory, options, notify)
     if loaded.skipped:
-        notify(f"skipped {plural(len(loaded.skipped), 'broken image')}; set `strict` to stop at the first one instead")
+        notify(f"skipped {count(len(loaded.skipped), 'broken image')}; set `strict` to stop at the first one instead")
     found = {"name": same_name(wanted.name), "subset": subset, "fingerprint": loaded.fingerprint}
     return wanted.model_copy(update=found), loaded

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from whorl.data.formats import formats
-from whorl.data.trouble import printable, reason
-from whorl.errors import WhorlError
+from whorl.data.trouble import reason
+from whorl.errors import WhorlError, printable
 
 Pixels = npt.NDArray[np.uint8]
 

@@ -17,8 +17,8 @@ from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import Part, assemble, digest, same_classes
 from whorl.data.source import Dataset, FileSource
-from whorl.data.trouble import plural, printable, reason
-from whorl.errors import WhorlError
+from whorl.data.trouble import reason
+from whorl.errors import WhorlError, count, printable
 from whorl.types import IntArray
 
 
@@ -72,10 +72,10 @@ def scan(root: Path, part: str, notify: Notify, classes: Sequence[str] | None = 
     chosen = class_folders(folder) if classes is None else list(classes)
     loose = loose_images(folder)
     if not chosen:
-        why = f"has {plural(loose, 'image')} but no class folders" if loose else "has no class folders"
+        why = f"has {count(loose, 'image')} but no class folders" if loose else "has no class folders"
         raise WhorlError(f"{folder} {why}; put the images of each class in a separate folder")
     if loose:
-        notify(f"skipped: {plural(loose, 'image')} in {printable(str(folder))} outside the class folders")
+        notify(f"skipped: {count(loose, 'image')} in {printable(str(folder))} outside the class folders")
     return _listed(root, part, chosen, notify)
 
 

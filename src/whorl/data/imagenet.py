@@ -14,8 +14,7 @@ from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import few
 from whorl.data.source import Dataset
 from whorl.data.traits import Traits, declares
-from whorl.data.trouble import printable
-from whorl.errors import WhorlError
+from whorl.errors import WhorlError, printable
 
 INPUT = 224
 _ID = "n[0-9]{8}"

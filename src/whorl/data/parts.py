@@ -15,8 +15,7 @@ from whorl.data.memory import available
 from whorl.data.options import Notify
 from whorl.data.source import Dataset, Subset
 from whorl.data.split import split
-from whorl.data.trouble import plural, printable
-from whorl.errors import WhorlError
+from whorl.errors import WhorlError, count, printable
 from whorl.types import ImageSource, IntArray
 
 HASH = 16
@@ -94,7 +93,7 @@ def _copies(train: Part, test: Part) -> Iterator[str]:
         if len(mixed):
             same = order[starts[mixed[0]] : np.append(starts, len(order))[mixed[0] + 1]]
             pair = printable(names[same[0]]), printable(names[same[values[same] != values[same[0]]][0]])
-            yield f"copies: {plural(len(mixed), 'image')} {where}, for instance {pair[0]} and {pair[1]}"
+            yield f"copies: {count(len(mixed), 'image')} {where}, for instance {pair[0]} and {pair[1]}"
 
 
 def digest(lines: Iterable[str]) -> str:

@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from whorl.errors import WhorlError
+from whorl.errors import WhorlError, printable
 
 
 def reason(error: BaseException) -> str:
     """The first line of an exception's message, or the name of its type if the message is empty."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
-
-
-def printable(name: str) -> str:
-    """A file name for use in a message: line breaks and bytes that are not UTF-8 are escaped."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
-
-
-def plural(count: int, noun: str, several: str = "") -> str:
-    """The count with the noun in singular or plural: ``1 image``, ``2 images``."""
-    return f"{count} {noun if count == 1 else several or noun + 's'}"
 
 
 @contextmanager

@@ -75,7 +75,7 @@ class Pool:
         """Start another worker."""
         # In a new session, so that Ctrl-C reaches only the process that gives the orders.
         process = subprocess.Popen(
-            [sys.executable, "-m", "whorl.grid.worker"],
+            [sys.executable, "-P", "-m", "whorl.grid.worker"],  # -P: nothing is imported from the current folder
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

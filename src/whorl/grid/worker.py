@@ -22,7 +22,7 @@ from torch import Tensor
 from whorl.config import DataConfig, ExperimentConfig
 from whorl.data.configured import load_configured
 from whorl.data.source import Dataset
-from whorl.errors import WhorlError
+from whorl.errors import WhorlError, out_of_memory
 from whorl.experiment import run
 from whorl.grid import messages
 from whorl.grid.messages import Message, Order, Setup
@@ -103,6 +103,8 @@ def _perform(
     except WhorlError as error:
         return messages.Failed(reason=str(error))
     except Exception as error:  # a bug in one run must not end the others; its traceback goes into the run's folder
+        if out_of_memory(error):
+            return messages.Failed(reason="there is not enough memory for it beside the other runs; lower `jobs`")
         return messages.Failed(reason=_report_bug(error, error_file))
 
 

@@ -9,9 +9,8 @@ from textwrap import shorten
 
 from whorl.config import ExperimentConfig, Tree, flat, merge
 from whorl.errors import WhorlError
-from whorl.methods import method_class
+from whorl.known import KNOWN
 from whorl.papers import Curve, Figure, Metric, Paper, Row, Table
-from whorl.recipes import RECIPES, resolve
 
 # The config keys that decide which cell a run fills. All other keys are its setting.
 _ESSENTIAL = (
@@ -119,6 +118,9 @@ def check_budget(budget: Tree) -> None:
 
 def config_of(paper: Paper, asked: Tree, recipe: str, budget: Tree, seed: int = 0) -> ExperimentConfig:
     """The config that fills a cell; ``budget`` holds the values that are changed in all cells."""
+    from whorl.methods import method_class  # imports torch, which choosing cells does not need
+    from whorl.recipes import resolve
+
     tree = merge(budget, asked, {"recipe": recipe, "seed": seed})
     if method_class(tree["method"]["name"]).online:  # it sees each image once, so the epochs do not apply
         tree["train"] = {key: value for key, value in tree.get("train", {}).items() if key != "epochs"}
@@ -143,7 +145,7 @@ class Place:
         """
         if (run.method.name, run.data.name) != (self._asked["method"]["name"], self._asked["data"]["name"]):
             return None
-        if run.recipe not in RECIPES:
+        if run.recipe not in KNOWN["recipe"].names:
             return None
         total = run.memory.policy == "total"
         if total and "memory" in self._asked:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from whorl.errors import count
 from whorl.papers import Curve, Figure
 from whorl.papers.cells import Setting, figure_cells
 from whorl.papers.filled import Filled, Group
@@ -13,7 +14,7 @@ from whorl.papers.measure import Point, measured, points
 from whorl.papers.stored import versions
 from whorl.report import plots
 from whorl.report.tables import Part
-from whorl.report.text import count, listed
+from whorl.report.text import listed
 
 
 @dataclass(frozen=True)

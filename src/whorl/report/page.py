@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from whorl.config import write_toml
+from whorl.errors import count
 from whorl.papers.filled import Group
 from whorl.papers.measure import score_key, summarised
 from whorl.papers.stored import Done, versions
@@ -18,7 +19,7 @@ from whorl.report.export import ORDER_HEADS, order_cells
 from whorl.report.figures import Plot
 from whorl.report.paper import Report
 from whorl.report.tables import METRICS, FilledTable
-from whorl.report.text import count, listed, number
+from whorl.report.text import listed, number
 from whorl.scores import NAMES
 
 Groups = Sequence[tuple[str, Sequence[object]]]

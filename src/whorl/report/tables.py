@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
+from whorl.errors import count
 from whorl.papers import Flag, Metric, Paper, Printed, Row, Table
 from whorl.papers.cells import Setting, printed_anywhere, table_cell
 from whorl.papers.filled import Filled, Group
 from whorl.papers.measure import WHY, Value, difference, measured
 from whorl.papers.stored import Done, versions
-from whorl.report.text import count, listed, number
+from whorl.report.text import listed, number
 
 METRICS: dict[Metric, str] = {"avg": "Avg", "last": "Last"}
 

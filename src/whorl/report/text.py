@@ -16,11 +16,6 @@ def number(value: float | str | None, sign: bool = False) -> str:
     return f"{value:{'+' if sign else ''}.3f}".replace("-", "−")
 
 
-def count(number: int, word: str) -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{number} {word}" + ("" if number == 1 else "s")
-
-
 def listed(words: Iterable[object]) -> str:
     """``a, b and c``."""
     *most, last = map(str, words)

@@ -64,7 +64,8 @@ class Run:
         """An existing run."""
         if not (path / "config.toml").is_file():
             raise WhorlError(f"{path} is not a run: it has no config.toml; `whorl list` shows the stored runs")
-        return cls(path, checked(ExperimentConfig, read_toml(path / "config.toml")))
+        source = f"config.toml of run {path.name}"
+        return cls(path, checked(ExperimentConfig, read_toml(path / "config.toml"), source=source))
 
     def lock(self) -> None:
         """Reserve the folder for this process until it releases it or ends."""

@@ -1,0 +1,79 @@
+"""The built-in names that config values can have.
+
+They are listed here, apart from the objects they name, so that the command line can complete them and refuse a typo
+without importing torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from whorl import registry
+from whorl.errors import WhorlError, unknown
+
+if TYPE_CHECKING:
+    from whorl.config import Tree
+
+HUB = "hub:"
+ORDERS = ("A", "B", "natural")
+SCORES = ("acc", "acc_plain", "acc5", "acc5_plain", "nmi", "ari", "acc_fc", "acc_nme", "acc_ncm", "label_acc")
+
+
+class Known(NamedTuple):
+    """The names of one kind of component, and the entry point group of those from other packages."""
+
+    kind: str
+    names: tuple[str, ...]
+    group: str | None = None
+
+    def all(self) -> list[str]:
+        """All names, including those of other packages."""
+        return registry.names(self.names, self.group) if self.group else sorted(self.names)
+
+    def require(self, name: str) -> None:
+        """Raise a ``WhorlError`` if there is no such name."""
+        if name not in self.names and name not in self.all():
+            raise unknown(self.kind, name, self.all())
+
+
+KNOWN: dict[str, Known] = {
+    "method.name": Known(
+        "method",
+        ("finetune", "joint", "ours", "lwf", "icarl", "eeil", "lucir", "wa", "bic", "ilio"),
+        "whorl.methods",
+    ),
+    "data.name": Known(
+        "data set",
+        ("cifar100", "digits", "folder", "imagenet", "imagenet100", "synthetic", "vectors"),
+        "whorl.data",
+    ),
+    "cluster.name": Known("clusterer", ("kmeans", "gmm", "spectral", "agglomerative", "sinkhorn"), "whorl.cluster"),
+    "net.arch": Known("network", ("resnet32", "resnet18", "resnet18-small", "tiny", "identity", "mlp"), "whorl.nets"),
+    "net.head": Known("head", ("linear", "linear-nobias", "cosine", "corrected", "means")),
+    "train.augment": Known("augmentation", ("auto", "crop_flip", "shift", "resized_crop", "none")),
+    "pseudo.features": Known("extractor", ("current", "first", "scratch", "pca"), "whorl.extractors"),
+    "memory.select": Known("selector", ("herding", "random"), "whorl.memory"),
+    "recipe": Known("recipe", ("paper", "fast", "demo")),
+}
+"""By config key."""
+
+
+def check_asked(asked: Tree, source: str = "") -> None:
+    """Raise a ``WhorlError`` if a key, a value or a name in ``asked`` is wrong; the message begins with ``source``."""
+    from whorl.config import ExperimentConfig, check_values
+
+    check_values(ExperimentConfig, asked, source)
+    for key in KNOWN:
+        section, _, last = key.rpartition(".")
+        name = (asked.get(section, {}) if section else asked).get(last)
+        try:
+            if name is not None:
+                require(key, name)
+        except WhorlError as error:
+            raise WhorlError(f"{source}: {error}" if source else str(error)) from None
+
+
+def require(key: str, name: str) -> None:
+    """Raise a ``WhorlError`` if the config key ``key`` has no value ``name``."""
+    if not (key == "data.name" and name.startswith(HUB)):
+        KNOWN[key].require(name)
