@@ -223,6 +223,19 @@ def digest(tree: Tree) -> str:
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:10]
 
 
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, in a few words."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, ValidationError):
+        found = error.errors(include_url=False)[0]
+        where = ".".join(map(str, found["loc"])).encode("unicode_escape").decode()[:80]
+        return f"{where}: {found['msg']}" if where else found["msg"]
+    return str(error)
+
+
 def checked(section: type[S], tree: Mapping[str, Any], within: str = "") -> S:
     """A section from plain values; raises a ``WhorlError`` about the first mistake."""
     try:
@@ -237,8 +250,8 @@ def read_toml(path: Path) -> Tree:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise WhorlError(f"cannot read the config file {path}: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise WhorlError(f"{path} is not valid TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # besides wrong TOML: integers of 5,000 digits, deep nesting
+        raise WhorlError(f"{path} is not valid TOML: {reason(error)}") from None
 
 
 def write_toml(config: LearnerConfig) -> str:
