@@ -33,12 +33,12 @@ def demo(
     from whorl.runs.run import Run
 
     owned = Owned(out)
-    owned.prepare(["report.html"])
     found: dict[str, Run] = {}
     repeat: list[str] = []
     for labels, said in (("given", "with labels in every step"), ("pseudo", "with labels in step 1 only")):
         asked = {**SETTING, "labels": labels, "seed": seed}
         config, data = prepare(override(*asked.items()), None)
+        owned.prepare(["report.html"])
         print(f"learning the {config.data.name} {said}", file=sys.stderr)
         with reporter(quiet=False) as progress:
             run(config, data, out / "runs", reporter=progress, fresh=fresh)
