@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 
 import checks
 from whorl import __version__
@@ -147,7 +148,7 @@ def test_a_finished_run_is_read_without_a_lock_or_a_write(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    for owner, name in ((store.FileLock, "acquire"), (Path, "mkdir"), (Path, "unlink"), (os, "replace")):
+    for owner, name in ((FileLock, "acquire"), (Path, "mkdir"), (Path, "unlink"), (os, "replace")):
         monkeypatch.setattr(owner, name, refuse)
     before = checks.stored_bytes(first.path)
     assert run(config, small_data, tmp_path).steps == first.steps
