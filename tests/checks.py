@@ -86,6 +86,11 @@ def stored(path: Path) -> dict[str, Tensor]:
     return {f"{file.name}:{name}": tensor for file in files for name, tensor in read_tensors(file)[0].items()}
 
 
+def stored_bytes(path: Path) -> dict[str, bytes]:
+    """Every file in a run's folder except the lock, as bytes."""
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.is_file() and file.name != "lock"}
+
+
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 

@@ -250,6 +250,19 @@ def digest(tree: Tree) -> str:
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:10]
 
 
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, in a few words."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, ValidationError):
+        found = error.errors(include_url=False)[0]
+        where = ".".join(map(str, found["loc"])).encode("unicode_escape").decode()[:80]
+        return f"{where}: {found['msg']}" if where else found["msg"]
+    return str(error)
+
+
 def checked(section: type[S], tree: Mapping[str, Any], within: str = "", source: str = "") -> S:
     """A section from plain values; raises a ``WhorlError`` about the first mistake.
 

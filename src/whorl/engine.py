@@ -14,6 +14,7 @@ from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples, in_memory
+from whorl.errors import WhorlError
 from whorl.labels import extractors
 from whorl.labels.labeler import Labeler
 from whorl.memory.holdout import hold_out, stored_ranks
@@ -100,6 +101,20 @@ class Learner:
         training = self._training(delivery, labels, features)
         step = yield from training.run(ticker, resume)
         self._commit(training, self.method.settle(step), names)
+
+    def check_position(self, delivery: Delivery, halt: Halt) -> None:
+        """Raise a ``WhorlError`` unless :meth:`learn` can resume this delivery from a stored position."""
+        labels, model = halt.labels, copy.deepcopy(self.model)
+        if (len(labels.ids), labels.known, labels.new) != (len(delivery.images), self.known, delivery.new):
+            raise WhorlError(f"it is about {labels.new} new classes and {len(labels.ids)} samples")
+        model.grow(labels.new)
+        for state in (*halt.starts, halt.model):
+            model.load(state)
+        shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+        for full, value in halt.optimiser.items():
+            name, _, key = full.rpartition("/")
+            if name not in shapes or (value.ndim and value.shape != shapes[name]) or not value.is_floating_point():
+                raise WhorlError(f"the optimiser's {key} of {name} does not fit this network")
 
     def take_over(self, delivery: Delivery, model: dict[str, Tensor], settled: dict[str, float]) -> None:
         """Learn the initial delivery by taking over the model that another learner ended it with."""

@@ -31,7 +31,7 @@ from whorl.nets.backbone import Backbone, own_inputs
 from whorl.nets.backbone import checked as checked_backbone
 from whorl.progress import reporter
 from whorl.recipes import resolve_learner
-from whorl.runs.checkpoint import belonging
+from whorl.runs.checkpoint import StateHeader, belonging
 from whorl.runs.model import ADVICE, is_model, load_state, save_state
 from whorl.runtime import Runtime, find_device, threads_for
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray
@@ -425,9 +425,7 @@ class Whorl(BaseEstimator):
         path = Path(folder) if Path(folder).is_file() else Path(folder) / FILE
         if not path.is_file():
             raise WhorlError(f"{folder} has no {FILE}; pass a folder that Whorl.save wrote")
-        state, about = load_state(path)
-        with belonging(path, ADVICE):
-            saved = _Saved.model_validate(about)
+        state, saved = load_state(path, _Saved)
         params = saved.estimator
         if params.net is None and net is None:
             raise WhorlError(f"{path} was learned with its own backbone; pass it as `net`")
@@ -435,13 +433,16 @@ class Whorl(BaseEstimator):
             raise WhorlError(f"{path} was learned with the network {params.net!r}; leave `net` out")
         given = {**dict(params), "net": net or params.net}
         model = cls(**given, device=device, verbose=verbose)
-        config = checked(LearnerConfig, saved.config)
+        with belonging(path, ADVICE):
+            config = checked(LearnerConfig, saved.config)
+            labels = np.array([range(len(state.names))[number] for number in saved.labels], dtype=np.int64)
         learner = Learner(config, state.inputs, model._runtime(config), model._backbone())
         try:
             learner.restore(state)
-        except WhorlError:
+        except (WhorlError, ValueError) as error:
+            if net is None:
+                raise WhorlError(f"{path} is damaged ({error}); {ADVICE}") from None
             raise WhorlError(f"{path} does not fit this backbone; pass the one that it was learned with") from None
-        labels = np.array(saved.labels, dtype=np.int64)
         model._standing = _Standing(learner, saved.deliveries, labels, saved.files, _Params.of(model))
         return model
 
@@ -534,10 +535,8 @@ class _Params(BaseModel):
         return override(*own.items(), *(self.options or {}).items())
 
 
-class _Saved(BaseModel):
+class _Saved(StateHeader):
     """The header of a stored model."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
 
     estimator: _Params
     config: dict[str, Any]

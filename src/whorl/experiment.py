@@ -20,11 +20,13 @@ from whorl.methods import method_of
 from whorl.methods.base import Load
 from whorl.provenance import now, provenance
 from whorl.reporter import Reporter, Silent
-from whorl.runs.checkpoint import Spent
+from whorl.runs.checkpoint import Spent, task_file
+from whorl.runs.files import START_OVER
 from whorl.runs.run import Run
 from whorl.runs.task1 import task1_key
 from whorl.runtime import Runtime, threads_for
 from whorl.scores import RunScores, Summary, TaskScores
+from whorl.training import Halt
 from whorl.types import IntArray
 
 
@@ -73,22 +75,36 @@ def run(
     if task1 is not None and not task1.scores().steps:
         raise WhorlError(f"{task1.path} has not finished task 1, so it cannot be reused")
     store = Run.at(out, config)
+    if not fresh and (done := store.finished()) and len(done.steps) == len(stream):
+        store.tidy_finished(len(done.steps))
+        return Result(store.path, config, done.steps)
     store.lock()
     try:
+        store.require_files()
         if fresh:
             store.clear()
-        before = store.scores()
-        store.tidy(len(before.steps), before.finished)
-        store.begin()
-        steps = before.steps
-        if not before.finished:
-            learner = Learner(config, data.inputs, runtime or Runtime())
-            session = _Session(store, learner, stream, evaluator, reporter or Silent(), before)
-            with threads_for(config.net.arch):
-                steps = session.finish(task1)
-        return Result(store.path, config, steps)
+        before = _checked(store, len(stream))
+        if before.finished:
+            store.begin()
+            store.tidy(len(before.steps), finished=True)
+            return Result(store.path, config, before.steps)
+        learner = Learner(config, data.inputs, runtime or Runtime())
+        session = _Session(store, learner, stream, evaluator, reporter or Silent(), before)
+        with threads_for(config.net.arch):
+            return Result(store.path, config, session.finish(task1))
     finally:
         store.release()
+
+
+def _checked(store: Run, tasks: int) -> RunScores:
+    """The stored scores; raises if they are not those of a run of so many tasks."""
+    scores = store.scores()
+    if len(scores.steps) > tasks or scores.finished != (len(scores.steps) == tasks):
+        raise WhorlError(
+            f"{store.path / 'scores.json'} is damaged ({len(scores.steps)} of {tasks} tasks are stored, and it says "
+            f"{'finished' if scores.finished else 'unfinished'}); {START_OVER}"
+        )
+    return scores
 
 
 def _protocol(config: ExperimentConfig, data: Dataset) -> tuple[Stream, Evaluator]:
@@ -123,18 +139,47 @@ class _Session:
         self.steps, self.done_before, self.earlier = list(before.steps), len(before.steps), before.provenance
         self.learned: list[IntArray] = store.labels(len(self.steps))
         self.started = now()
+        if self.steps:
+            self._restore()
+
+    def _restore(self) -> None:
+        """Read the state after the last finished task. Nothing has been written yet."""
+        done = len(self.steps)
+        state = self.store.load_task(done, self.learner.inputs)
+        for number, (delivery, labels) in enumerate(zip(self.stream[:done], self.learned, strict=True), 1):
+            if len(delivery.images) != len(labels):
+                file = task_file(self.store.path, number)
+                raise WhorlError(
+                    f"{file} does not belong here ({len(labels)} labels, {len(delivery.images)} images); {START_OVER}"
+                )
+        pairs = zip(self.stream[:done], self.learned, strict=True)
+        past = tuple(Samples(delivery.images, labels) for delivery, labels in pairs)
+        try:
+            self.learner.restore(replace(state, past=past if self.learner.method.needs_past else ()))
+        except WhorlError as error:
+            raise WhorlError(f"{task_file(self.store.path, done)}: {error}") from None
+
+    def _position(self, number: int) -> tuple[Halt | None, Spent]:
+        """Where task ``number`` was stopped. A damaged epoch file costs the epochs of this task, not the run."""
+        store, delivery = self.store, self.stream[number - 1]
+        try:
+            halt, spent, length = store.load_epoch(number)
+            if halt is not None:
+                self.learner.check_position(delivery, halt)
+        except WhorlError as error:
+            self.reporter.note(f"{store.path / 'epoch.safetensors'} is not used ({error}); task {number} starts again")
+            halt, spent, length = None, Spent(), store.log_before(number)
+        store.begin()
+        store.tidy(number - 1, finished=False)
+        store.cut_log(length)
+        return halt, spent
 
     def finish(self, task1: Run | None) -> tuple[TaskScores, ...]:
         """Learn all tasks that are missing; returns the scores of all tasks."""
         if task1 and not self.steps:
             self._take_over(task1)
         done, learner = len(self.steps), self.learner
-        if done and not learner.sizes:
-            state = self.store.load_task(done, learner.inputs)
-            pairs = zip(self.stream[:done], self.learned, strict=True)
-            past = tuple(Samples(delivery.images, labels) for delivery, labels in pairs)
-            learner.restore(replace(state, past=past if learner.method.needs_past else ()))
-        halt, spent = self.store.load_epoch(done + 1)
+        halt, spent = self._position(done + 1) if done < len(self.stream) else (None, Spent())
         behind = sum(step.images for step in self.steps)
         ahead = sum(list(_passes(self.store.config, self.stream, learner.inputs))[done:])
         self.reporter.begin(len(self.stream), behind + ahead, behind + spent.images)
@@ -161,9 +206,13 @@ class _Session:
     def _take_over(self, task1: Run) -> None:
         """Task 1 from a run that has learned it; selecting exemplars and scoring are still done here."""
         started = time.perf_counter()
-        self.store.forget_epochs()
-        settled = dict(task1.scores().steps[0].method)
-        self.learner.take_over(self.stream[0], task1.task1_model(), settled)
+        settled, model = dict(task1.scores().steps[0].method), task1.task1_model()
+        try:
+            self.learner.take_over(self.stream[0], model, settled)
+        except WhorlError as error:
+            raise WhorlError(f"{task_file(task1.path, 1)}: {error}") from None
+        self.store.begin()
+        self.store.cut_log(0)
         self._score(started, Spent(), taken_from=task1.path.name)
 
     def _score(self, started: float, spent: Spent, taken_from: str | None = None) -> None:

@@ -62,7 +62,15 @@ def duration(seconds: float) -> str:
 
 
 class Quiet(Silent):
-    """Prints nothing."""
+    """Prints no progress, only lines that the user should read."""
+
+    def note(self, text: str) -> None:
+        """Print the line."""
+        self.print(text)
+
+    def print(self, line: str) -> None:
+        """Print a line on stderr."""
+        print(printable(line), file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -107,10 +115,6 @@ class Lines(Quiet):
     def left(self) -> str:
         """The estimated time left."""
         return f"{self.meter.left} left"
-
-    def print(self, line: str) -> None:
-        """Print a line on stderr."""
-        print(printable(line), file=sys.stderr, flush=True)
 
 
 class _Words(ProgressColumn):

@@ -57,6 +57,10 @@ class Reporter(Ticker, Protocol):
         """A task has been learned and scored."""
         ...
 
+    def note(self, text: str) -> None:
+        """A line that the user should read, for example about a damaged file."""
+        ...
+
 
 class Silent:
     """A reporter that ignores everything. Subclasses override what they want to show."""
@@ -75,3 +79,6 @@ class Silent:
 
     def scored(self, step: TaskScores) -> None:
         """Ignore the scores."""
+
+    def note(self, text: str) -> None:
+        """Ignore the line."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from whorl.config import reason
 from whorl.errors import WhorlError
 from whorl.metrics import curves
 
@@ -43,6 +44,12 @@ class _Record(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
+Share = Annotated[float, Field(ge=-1.001, le=1.001)]
+"""A score; rounding may put it a little above 1."""
+Count = Annotated[int, Field(ge=1, le=10**6)]
+"""The number of a task, or a number of classes."""
+
+
 class TaskScores(_Record):
     """The scores after one task. A score that was not stored is None.
 
@@ -50,33 +57,33 @@ class TaskScores(_Record):
     pseudo labels of the task with the truth, and ``acc_fc``, ``acc_nme`` and ``acc_ncm`` are ACC by classifier.
     """
 
-    task: int
-    classes: int
-    acc: float | None = None
-    acc_plain: float | None = None
-    acc5: float | None = None
-    acc5_plain: float | None = None
-    nmi: float | None = None
-    ari: float | None = None
-    per_task: tuple[float, ...] = ()
-    acc_anchored: float | None = None
-    acc_trainmap: float | None = None
+    task: Count
+    classes: Count
+    acc: Share | None = None
+    acc_plain: Share | None = None
+    acc5: Share | None = None
+    acc5_plain: Share | None = None
+    nmi: Share | None = None
+    ari: Share | None = None
+    per_task: tuple[Share, ...] = ()
+    acc_anchored: Share | None = None
+    acc_trainmap: Share | None = None
     mapping: tuple[int, ...] = ()
-    acc_fc: float | None = None
-    acc_nme: float | None = None
-    acc_ncm: float | None = None
-    label_acc: float | None = None
-    label_nmi: float | None = None
-    label_ari: float | None = None
+    acc_fc: Share | None = None
+    acc_nme: Share | None = None
+    acc_ncm: Share | None = None
+    label_acc: Share | None = None
+    label_nmi: Share | None = None
+    label_ari: Share | None = None
     label_sizes: tuple[int, ...] | None = None
     method: dict[str, float] = {}
     """Values that the method reports, such as the gamma of WA."""
     taken_from: str | None = None
     """The run whose task 1 was reused instead of trained."""
-    images: int = 0
+    images: int = Field(0, ge=0, lt=2**63)
     """Training images processed, counted once per epoch."""
-    seconds: float = 0.0
-    images_per_second: float | None = None
+    seconds: float = Field(0.0, ge=0)
+    images_per_second: float | None = Field(None, ge=0)
 
     def score(self, name: str) -> float | None:
         """The score called ``name`` in :data:`NAMES`."""
@@ -142,6 +149,12 @@ class RunScores(_Record):
     steps: tuple[TaskScores, ...] = ()
     provenance: tuple[Provenance, ...] = ()
 
+    @model_validator(mode="after")
+    def _tasks_in_order(self) -> RunScores:
+        if [step.task for step in self.steps] != list(range(1, len(self.steps) + 1)):
+            raise ValueError("the tasks are not numbered 1, 2, …")
+        return self
+
     @property
     def summary(self) -> Summary:
         """The numbers that summarise the run."""
@@ -185,8 +198,6 @@ def to_json(scores: RunScores) -> str:
 def from_json(text: str, name: str) -> RunScores:
     """The scores in the text of a ``scores.json``; ``name`` is what an error calls the file."""
     try:
-        return RunScores.model_validate_json(text)
+        return RunScores.model_validate_json(text, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise WhorlError(f"{name} is not a valid file of scores ({where or 'content'}: {first['msg']})") from None
+        raise WhorlError(f"{name} is not a valid file of scores ({reason(error)})") from None

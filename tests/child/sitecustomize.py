@@ -7,7 +7,8 @@ WHORL_WATCH=FOLDER  The process keeps FOLDER/alive-PID locked. The lock is relea
                     forked from it have ended.
 WHORL_HALT=WHAT N   The process stops at event N, leaves the file FOLDER/halted-PID, and continues when FOLDER/open
                     exists. WHAT is ``update`` (after N updates of an optimiser) or ``rename`` (before file N is moved
-                    into place below the current folder).
+                    into place below the current folder). With ``kill``, the process kills itself before file N is
+                    moved.
 WHORL_PACE=PACE     ``slow``: training takes ten times as long. ``fast``: training computes next to nothing and learns
                     nothing. `make test-pace` runs the tests that start processes at both paces.
 """
@@ -39,6 +40,8 @@ class Halt:
 
     def count(self, *_: object) -> None:
         self.left -= 1
+        if self.left == 0 and EVENT == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.left == 0:
             open(f"{FOLDER}/halted-{os.getpid()}", "w").close()
             while not os.path.exists(f"{FOLDER}/open"):
@@ -134,7 +137,7 @@ if FOLDER:
     alive = open(f"{FOLDER}/alive-{os.getpid()}", "w")  # noqa: SIM115
     fcntl.flock(alive, fcntl.LOCK_EX)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started the tests with it ignored
-if EVENT == "rename":
+if EVENT in ("rename", "kill"):
     sys.addaudithook(Halt().audit)
 if PACE or EVENT == "update":
     sys.meta_path.insert(0, AfterTorch())

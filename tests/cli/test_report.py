@@ -39,6 +39,25 @@ def test_report_says_what_it_found_and_where_it_is(there: list[str], call: Call)
     assert "cifar100-wa-pseudo" in Path("report/report.html").read_text("utf-8")
 
 
+@pytest.mark.parametrize("name", ["report.md", "table-1.csv"])
+def test_files_of_the_user_are_refused_and_kept(name: str, there: list[str], call: Call) -> None:
+    Path("report").mkdir()
+    Path("report", name).write_text("mine")
+    _, err = call("report", code=2)
+    assert err == f"whorl: report/{name} was not written by whorl; move it away, or choose another --out\n"
+    assert [path.name for path in Path("report").iterdir()] == [name]
+    Path("report", name).unlink()
+    call("report")
+    Path("report", name).write_text("edited")
+    assert f"report/{name} was changed after whorl wrote it" in call("report", code=2)[1]
+    Path("report", name).unlink()
+    Path("report", name).mkdir()
+    assert f"report/{name} is a folder" in call("report", code=2)[1]
+    Path("compare.png").write_text("mine")
+    assert "compare.png was not written by whorl" in call("compare", *there[:2], code=2)[1]
+    assert Path("compare.png").read_text() == "mine"
+
+
 def test_report_as_json(there: list[str], call: Call) -> None:
     out, _ = call("report", "--runs", "runs", "--out", "there", "--paper", "he2021", "--json")
     document = json.loads(out)

@@ -130,7 +130,7 @@ def test_a_failing_run_is_listed_and_tried_again(tmp_path: Path) -> None:
         (["he2021", "--data", "digits", "--set", "cluster.name=gmm"], "decides which cell a run fills"),
         (["he2021", "--data", "digits", "--set", "memory.quota=7"], "decides which cell a run fills"),
         (["he2021", "--data", "digits", "--table", "2", "--out", "file/runs"], "cannot make the folder file/runs"),
-        (["he2021", "--data", "digits", "--table", "2", "--report", "file"], "cannot make the folder file"),
+        (["he2021", "--data", "digits", "--table", "2", "--report", "file"], "cannot write to file: "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -114,13 +116,27 @@ def test_a_manifest_names_only_what_is_there(tmp_path: Path) -> None:
     made = reproduced(tmp_path, [asked(), asked("wa", labels="given")], BUDGET)
     (tmp_path / made[1].title / "scores.json").unlink()  # not finished
     text = manifest.path_of(tmp_path, "he2021").read_text()
-    manifest.path_of(tmp_path, "he2021").write_text(text.replace('"Ours"', '"Theirs"'))  # a row the paper has not
+    document = {**json.loads(text.replace('"Ours"', '"Theirs"'))}  # a row the paper has not
+    del document["checksum"]
+    manifest.path_of(tmp_path, "he2021").write_text(json.dumps(document))
     found = filled(tmp_path)
     assert found.settings == (PAPER,)
     assert found.group(asked(), PAPER) is not None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2, "paper": "he2021"}', '{"format": 1, "entries": [1]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"format": 2, "paper": "he2021"}',
+        '{"format": 1, "entries": [1]}',
+        "[" * 100_000,
+        '{"format": 1, "paper": "he2021", "entries": [], "checksum": "0123456789"}',
+        f'{{"format": {"1" * 5000}}}',
+    ],
+)
 def test_a_damaged_manifest_is_one_line_and_replaced_by_the_next_command(text: str, tmp_path: Path) -> None:
     path = manifest.path_of(tmp_path, "he2021")
     path.write_text(text)
@@ -146,14 +162,27 @@ def test_a_memory_for_all_classes_does_not_reach_cells_about_the_quota(tmp_path:
 def test_a_second_run_with_the_same_seed_is_listed_not_averaged(tmp_path: Path) -> None:
     first = put(tmp_path, asked(), [0.9, 0.5])
     other = first.model_copy(update={"data": first.data.model_copy(update={"fingerprint": "abc"})})
-    (tmp_path / "zz").mkdir()
-    (tmp_path / "zz" / "config.toml").write_text(write_toml(other))
-    (tmp_path / "zz" / "scores.json").write_text((tmp_path / first.title / "scores.json").read_text())
+    folder = tmp_path / f"zz-{other.hash}"
+    folder.mkdir()
+    (folder / "config.toml").write_text(write_toml(other))
+    (folder / "scores.json").write_text((tmp_path / first.title / "scores.json").read_text())
     found = filled(tmp_path)
     group = found.group(asked(), PAPER)
     assert group is not None
     assert [run.name for run in group.runs.values()] == [first.title]
-    assert [(run.name, bool(why)) for run, why in found.other] == [("zz", True)]
+    assert [(run.name, bool(why)) for run, why in found.other] == [(folder.name, True)]
+
+
+def test_a_folder_whose_name_and_config_disagree_is_no_further_seed(tmp_path: Path) -> None:
+    first = put(tmp_path, asked(), [0.9, 0.5])
+    copy = tmp_path / f"{first.title}-copy"
+    shutil.copytree(tmp_path / first.title, copy)
+    (copy / "config.toml").write_text(write_toml(first.model_copy(update={"seed": 1})))
+    store = read(tmp_path)
+    assert [run.name for run in store.finished] == [first.title]
+    (line,) = store.left_out
+    assert line.startswith(f"config.toml of run {copy} belongs to ")
+    assert "seed1" in line
 
 
 def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -166,9 +195,10 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path: Path) -> Non
         "older": '{"format": 0, "finished": true, "steps": []}',
         "odd": '{"format": 1, "finished": true, "steps": [1, 2]}',
     }.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.toml").write_text(write_toml(good))
-        (tmp_path / name / "scores.json").write_text(text)
+        folder = tmp_path / f"{name}-{good.hash}"
+        folder.mkdir()
+        (folder / "config.toml").write_text(write_toml(good))
+        (folder / "scores.json").write_text(text)
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "config.toml").write_text(write_toml(good) + "[new]\nkey = 1\n")
     (tmp_path / "foreign").mkdir()
@@ -179,7 +209,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path: Path) -> Non
     assert [run.name for run in store.finished] == [good.title]
     assert sorted(run.name for run in store.unfinished) == sorted([begun.title, bare.title])
     words = {
-        "damaged": "not a valid file", "newer": "newer whorl", "older": "not a valid file", "odd": "not a valid file",
+        "damaged": "is damaged", "newer": "newer whorl", "older": "not a valid file", "odd": "not a valid file",
         "keys": "unknown config key", "foreign": "no config.toml", "half": "not valid TOML",
     }  # fmt: skip
     assert len(store.left_out) == len(words)

@@ -70,7 +70,7 @@ def test_every_promised_file_is_there_and_nothing_is_left_behind(made: tuple[Rep
     tables = {f"table-{n}.{ending}" for n in (1, 2, 3) for ending in ("md", "tex", "csv")}
     names = ("2", "3", "3-a", "3-b", "6", "6-a", "6-b", "7", "7-a", "7-b")
     figures = {f"figure-{name}.{ending}" for name in names for ending in ("png", "svg")}
-    assert {path.name for path in out.iterdir()} == tables | figures | {"report.html", "report.md"}
+    assert {path.name for path in out.iterdir()} == tables | figures | {"report.html", "report.md", ".whorl-files.json"}
     for path in out.glob("*.svg"):
         assert ElementTree.parse(path).getroot().tag.endswith("svg")
     for path in out.glob("*.png"):
@@ -82,13 +82,18 @@ def test_every_promised_file_is_there_and_nothing_is_left_behind(made: tuple[Rep
 
 
 def test_figures_of_letters_that_are_gone_go_and_other_files_stay(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    for name in ("figure-2-c.png", "figure-2.svg", "figure-of-mine.png", "figure-2-c.pdf"):
-        (out / name).write_text("old")
-    (tmp_path / "runs").mkdir()
-    reported(tmp_path / "runs", out)
-    assert {path.name for path in out.glob("figure*")} == {"figure-of-mine.png", "figure-2-c.pdf"}
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    put(runs, asked(), [0.9, 0.5, 0.4], recipe="fast", budget=SMALL)
+    reported(runs, out)
+    assert list(out.glob("figure-?-a.png"))
+    mine = {"figure-2-c.png", "figure-of-mine.png", "figure-9.svg", "figure-2-c.pdf", "notes.md"}
+    for name in mine:
+        (out / name).write_text("mine")
+    shutil.rmtree(runs)
+    runs.mkdir()
+    reported(runs, out)
+    assert {path.name for path in out.glob("figure*")} == mine - {"notes.md"}
+    assert {(out / name).read_text() for name in mine} == {"mine"}
 
 
 def test_nothing_run_is_a_report_full_of_not_run(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import checks
 from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset
 from whorl.engine import Learner
-from whorl.errors import WhorlError
 from whorl.experiment import run
+from whorl.reporter import Silent
 from whorl.runs import files
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
@@ -35,21 +35,56 @@ def _of_another_phase(tensors: dict[str, Tensor], about: dict[str, Any]) -> None
     about["phase"] = 5
 
 
-@pytest.mark.parametrize("damage", [_without_a_weight, _without_a_weight_of_the_start, _of_another_phase])
-def test_a_damaged_epoch_is_one_line(
+def _of_other_classes(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    tensors["labels"] = tensors["labels"] + 1000
+
+
+def _with_weights_of_another_type(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    tensors["model.head.weight"] = tensors["model.head.weight"].double()
+
+
+def _with_an_optimiser_of_another_shape(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    name = next(name for name in tensors if name.startswith("optimiser."))
+    tensors[name] = tensors[name].new_zeros(1, 2, 3)
+
+
+DAMAGES = [
+    _without_a_weight, _without_a_weight_of_the_start, _of_another_phase, _of_other_classes,
+    _with_weights_of_another_type, _with_an_optimiser_of_another_shape,
+]  # fmt: skip
+
+
+class Notes(Silent):
+    """Remembers the lines for the user."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_epoch_costs_the_task_and_not_the_run(
     damage: Callable[[dict[str, Tensor], dict[str, Any]], None], small_data: Dataset, tmp_path: Path
 ) -> None:
     """BiC killed in phase 1 of task 2; the file also holds the model at the start of each phase."""
-    config = checks.small_config(method__name="bic", labels="given")
+    config = checks.small_config(method__name="bic", labels="given", stream__tasks=2)
+    whole = run(config, small_data, tmp_path / "whole")
     with pytest.raises(checks.Killed):
         run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
     path = Run.at(tmp_path, config).path / "epoch.safetensors"
     tensors, about = files.read_tensors(path)
     damage(tensors, about)
     files.write_tensors(path, tensors, about)
-    with pytest.raises(WhorlError, match="start over with `fresh`"):
-        run(config, small_data, tmp_path)
-    assert run(config, small_data, tmp_path, fresh=True).summary.last
+    notes = Notes()
+    again = run(config, small_data, tmp_path, reporter=notes)
+    (line,) = notes.lines
+    assert line.startswith(f"{path} is not used (")
+    assert line.endswith("; task 2 starts again")
+    assert checks.same(checks.stored(again.path), checks.stored(whole.path))
+    assert checks.numbers(again.steps) == checks.numbers(whole.steps)
+    assert len(Run.open(again.path).log()) == len(Run.open(whole.path).log())
 
 
 def as_format_1(path: Path) -> None:
@@ -60,7 +95,7 @@ def as_format_1(path: Path) -> None:
         tensors, _ = files.read_tensors(file)
         files.write_tensors(file, {name: tensors[name] for name in ("images", "labels", "tasks")})
     scores = json.loads((path / "scores.json").read_text())
-    del scores["provenance"]
+    del scores["provenance"], scores["checksum"]
     (path / "scores.json").write_text(json.dumps({**scores, "format": 1}))
     tensors, about = files.read_tensors(path / "epoch.safetensors")
     tensors = {name: value for name, value in tensors.items() if name.startswith(("model.", "labels"))}

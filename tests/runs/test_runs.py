@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 
 import checks
 from whorl import __version__
@@ -106,6 +107,54 @@ def test_fresh_does_not_touch_a_newer_format(config: ExperimentConfig, small_dat
     with pytest.raises(WhorlError, match="has format 99"):
         run(config, small_data, tmp_path, fresh=True)
     assert (path / "task-01.safetensors").read_text() == "theirs"
+
+
+def test_fresh_removes_only_files_of_the_run(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
+    first = run(config, small_data, tmp_path / "runs")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "mine.txt").write_text("mine")
+    for name in ("notes.txt", "draft.tmp", "memory-notes.safetensors"):
+        (first.path / name).write_text("mine")
+    (first.path / "figures").mkdir()
+    (first.path / "figures" / "a.png").write_text("mine")
+    (first.path / "linked").symlink_to(elsewhere)
+    (first.path / "epoch.safetensors").symlink_to(elsewhere / "mine.txt")
+    again = run(config, small_data, tmp_path / "runs", fresh=True)
+    assert checks.numbers(again.steps) == checks.numbers(first.steps)
+    for name in ("notes.txt", "draft.tmp", "memory-notes.safetensors", "figures/a.png", "linked/mine.txt"):
+        assert (first.path / name).read_text() == "mine"
+    assert (first.path / "linked").is_symlink()
+    assert not (first.path / "epoch.safetensors").exists()
+
+
+def test_fresh_refuses_a_folder_in_place_of_a_file(
+    config: ExperimentConfig, small_data: Dataset, tmp_path: Path
+) -> None:
+    path = run(config, small_data, tmp_path).path
+    (path / "task-07.safetensors").mkdir()
+    before = checks.stored_bytes(path)
+    with pytest.raises(WhorlError, match=r"task-07\.safetensors is a folder.*move it away"):
+        run(config, small_data, tmp_path, fresh=True)
+    assert checks.stored_bytes(path) == before
+
+
+def test_a_finished_run_is_read_without_a_lock_or_a_write(
+    config: ExperimentConfig, small_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(config, small_data, tmp_path)
+    (first.path / "lock").unlink()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for owner, name in ((FileLock, "acquire"), (Path, "mkdir"), (Path, "unlink"), (os, "replace")):
+        monkeypatch.setattr(owner, name, refuse)
+    before = checks.stored_bytes(first.path)
+    assert run(config, small_data, tmp_path).steps == first.steps
+    (first.path / "epoch.safetensors.whorl-tmp").write_bytes(b"left by a kill")
+    assert run(config, small_data, tmp_path).steps == first.steps
+    assert checks.stored_bytes(first.path) == {**before, "epoch.safetensors.whorl-tmp": b"left by a kill"}
 
 
 @pytest.mark.parametrize("text", ['{"format": 1}', '{"format": 1, "steps": 3, "finished": true}', "[]", "not json"])
@@ -205,7 +254,7 @@ def test_a_full_disk_ends_in_one_line_and_harms_nothing(
         run(config, small_data, tmp_path / "full")
     monkeypatch.setattr(files, "_write", real)
     path = Run.at(tmp_path / "full", config).path
-    assert not list(path.glob("*.tmp"))
+    assert not list(path.glob("*tmp"))
     again = run(config, small_data, tmp_path / "full")
     assert checks.same(checks.stored(whole.path), checks.stored(again.path))
 

@@ -32,24 +32,25 @@ def demo(
     from whorl.experiment import run
     from whorl.progress import reporter
     from whorl.report.demo import gather, render
-    from whorl.runs.files import write_text
+    from whorl.runs.owned import Owned
     from whorl.runs.run import Run
 
+    owned = Owned(out)
     found: dict[str, Run] = {}
     repeat: list[str] = []
     for labels, said in (("given", "with labels in every step"), ("pseudo", "with labels in step 1 only")):
         asked = {**SETTING, "labels": labels, "seed": seed}
         config, data = prepare(override(*asked.items()), None)
+        owned.prepare(["report.html"])
         tell(f"learning the {config.data.name} {said}")
         with reporter(quiet=False) as progress:
             run(config, data, out / "runs", reporter=progress, fresh=fresh)
         found[labels] = Run.at(out / "runs", config)
         repeat.append(command(asked, out / "runs"))
     result = gather(found["given"], found["pseudo"], data)
-    report = out / "report.html"
-    write_text(report, render(result, repeat))
+    owned.write({"report.html": render(result, repeat).encode()})
     _print(result)
-    say(f"The report is in {report}")
+    say(f"The report is in {out / 'report.html'}")
 
 
 def command(asked: dict[str, Any], out: Path) -> str:

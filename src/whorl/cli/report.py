@@ -33,13 +33,13 @@ def report(
         print_report(made, out)
 
 
-def write_report(paper: Paper, runs: Path, out: Path) -> Report:
-    """Write the report of a folder of runs. Messages about files that cannot be read name flags."""
+def write_report(paper: Paper, runs: Path, out: Path, key: str = "out") -> Report:
+    """Write the report of a folder of runs. Messages about files name flags; ``key`` is the option of ``out``."""
     from whorl.report.paper import gather, write
 
     made = gather(paper, runs)
     made.store.left_out[:] = map(RunFlags.translate, made.store.left_out)
-    write(made, out)
+    write(made, out, key)
     return made
 
 

@@ -52,6 +52,8 @@ def reproduce(flags: ReproduceFlags) -> None:
     from whorl.grid.messages import Setup
     from whorl.grid.queue import plan
     from whorl.papers import manifest
+    from whorl.report.paper import file_names
+    from whorl.runs.owned import Owned
     from whorl.runtime import Runtime, find_device
 
     runtime = Runtime(find_device(flags.device), compile=flags.compile_)
@@ -71,11 +73,11 @@ def reproduce(flags: ReproduceFlags) -> None:
     if flags.dry_run:
         return
     _require_folder(flags.out, "out")
-    _require_folder(flags.report, "report")
+    Owned(flags.report, "report").prepare(file_names(paper))
     manifest.add(flags.out, paper.name, manifest.entries(paper, instead, recipe, budget, prepared))
     setup = Setup(out=str(flags.out), threads=threads, runtime=runtime, data_dirs=directories)
     failed = bool(planned.open) and _execute(planned, setup, jobs, flags.quiet)
-    print_report(write_report(paper, flags.out, flags.report), flags.report)
+    print_report(write_report(paper, flags.out, flags.report, "report"), flags.report)
     if failed:
         raise typer.Exit(1)
 

@@ -205,7 +205,7 @@ def _replace(pool: Pool, worker: Worker, reason: str, state: GridState) -> None:
     """Start a new worker for one that has ended, unless it ended before it was ready: the new one would too."""
     if worker.ready and state.waiting:
         pool.start()
-    elif not any(other.alive for other in pool.workers):
+    elif not worker.ready and not any(other.alive for other in pool.workers):
         raise WhorlError(f"a worker of the grid cannot start: {reason}")
 
 

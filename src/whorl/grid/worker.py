@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -95,7 +96,8 @@ def _perform(
     try:
         data = images.load(order.data, config)
         result = run(config, data, out, setup.runtime, wire, task1=_task1(order.task1))
-        error_file.unlink(missing_ok=True)
+        with suppress(OSError):
+            error_file.unlink(missing_ok=True)
         return messages.Done(avg=result.summary.avg, last=result.summary.last)
     except RunBusy:
         time.sleep(RETRY_SECONDS)

@@ -64,6 +64,9 @@ class Model(nn.Module):
 
     def load(self, state: dict[str, Tensor]) -> None:
         """Load stored weights of a model with the same number of classes."""
+        for name, value in self.state_dict().items():
+            if name in state and state[name].dtype != value.dtype:
+                raise _does_not_fit(f"{name} is {state[name].dtype}, not {value.dtype}")
         try:
             self.load_state_dict(state)
         except RuntimeError as error:
@@ -76,6 +79,4 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _does_not_fit(reason: str) -> WhorlError:
-    return WhorlError(
-        f"the stored weights do not fit this network ({reason}); start over with `fresh`, or remove the folder"
-    )
+    return WhorlError(f"the stored weights do not fit this network ({reason}); start over with `fresh`")

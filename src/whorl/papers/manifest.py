@@ -5,18 +5,17 @@ It is ``reproduce-NAME.json`` in the folder of runs. Each command adds its cells
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
-from whorl.config import Section, Tree, flat
+from whorl.config import Section, Tree, flat, reason
 from whorl.errors import WhorlError
 from whorl.papers import Paper
 from whorl.papers.cells import Place, Setting
 from whorl.papers.jobs import Prepared
-from whorl.runs.files import write_text
+from whorl.runs.files import opened, read_bytes, write_json
 
 
 class CellRuns(Section):
@@ -105,15 +104,14 @@ def path_of(runs: Path, paper: str) -> Path:
 def read(runs: Path, paper: str) -> Manifest:
     """The manifest in a folder of runs, empty where there is none. Raises where it is damaged."""
     path = path_of(runs, paper)
-    if not path.exists():
+    if not os.path.lexists(path):
         return Manifest(paper=paper)
     try:
-        return Manifest.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        reason = _first_line(error)
+        return Manifest.model_validate(opened(read_bytes(path)))
+    except (OSError, ValueError, RecursionError) as error:
         raise WhorlError(
-            f"{path} cannot be read ({reason}); its runs are placed by their configs until `whorl reproduce` writes "
-            "it again"
+            f"{path} cannot be read ({reason(error)}); its runs are placed by their configs until `whorl reproduce` "
+            "writes it again"
         ) from None
 
 
@@ -125,12 +123,4 @@ def add(runs: Path, paper: str, later: Iterable[Entry]) -> None:
         manifest = Manifest(paper=paper)
     for entry in later:
         manifest = manifest.merged(entry)
-    write_text(path_of(runs, paper), manifest.model_dump_json(indent=1) + "\n")
-
-
-def _first_line(error: OSError | ValidationError) -> str:
-    if isinstance(error, OSError):
-        return str(error.strerror)
-    found = error.errors(include_url=False)[0]
-    where = ".".join(map(str, found["loc"]))
-    return f"{where}: {found['msg']}" if where else found["msg"]
+    write_json(path_of(runs, paper), manifest.model_dump(mode="json"))

@@ -12,7 +12,7 @@ from whorl.papers import Metric
 from whorl.papers.measure import summarised
 from whorl.papers.stored import Done, versions
 from whorl.report import plots
-from whorl.runs.files import write_bytes
+from whorl.runs.owned import Owned
 from whorl.scores import NAMES
 
 _TELLING = ("method.name", "labels", "data.name", "stream.step", "pseudo.features", "pseudo.refresh", "recipe", "seed")
@@ -91,11 +91,12 @@ class Comparison:
         return plots.panels([panel], "classes seen", NAMES[self.score].full, size=(5.6, 3.4), ground="white")
 
     def draw(self, path: Path) -> None:
-        """Write the curves as PNG or SVG."""
+        """Write the curves as PNG or SVG. A file that is not whorl's is not replaced."""
         if not path.parent.is_dir():
             raise WhorlError(f"there is no folder {path.parent} to put the plot in")
         figure = self.figure()
-        write_bytes(path, plots.png(figure) if path.suffix == ".png" else plots.svg(figure).encode())
+        drawn = plots.png(figure) if path.suffix == ".png" else plots.svg(figure).encode()
+        Owned(path.parent, "plot").write({path.name: drawn})
 
 
 def comparison(runs: Sequence[Done], score: str) -> Comparison:

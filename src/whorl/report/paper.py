@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 from whorl.errors import WhorlError
@@ -16,7 +15,7 @@ from whorl.papers.stored import Done, Store, read
 from whorl.report import export, plots
 from whorl.report.figures import Plot, plot
 from whorl.report.tables import FilledTable, filled_table
-from whorl.runs.files import write_bytes, write_text
+from whorl.runs.owned import Owned
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,33 +103,38 @@ def gather(paper: Paper, runs: Path) -> Report:
     return Report(paper, runs, store, filled, tables, drawn)
 
 
-def write(report: Report, out: Path) -> None:
-    """Write a report as files in ``out``; the page is ``report.html``."""
+def file_names(paper: Paper) -> list[str]:
+    """The files of every report of a paper; figures depend on the runs."""
+    tables = [f"table-{table.number}.{ending}" for table in paper.tables for ending in ("md", "tex", "csv")]
+    return ["report.html", "report.md", *tables]
+
+
+def write(report: Report, out: Path, key: str = "out") -> None:
+    """Write a report as files in ``out``; the page is ``report.html``. Files that are not whorl's are not touched.
+
+    ``key`` is the option that chose ``out``, for messages.
+    """
     from whorl.report.page import render
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        TemporaryFile(dir=out).close()  # fails now rather than after some files are written
-    except OSError as error:
-        raise WhorlError(f"cannot write to {out}: {error.strerror}; choose another `out`") from None
+    owned = Owned(out, key)
+    owned.prepare(file_names(report.paper))
+    files = dict[str, str | bytes]()
     for table in report.paper.tables:
         found = [each for each in report.tables if each.table is table]
         name = f"table-{table.number}"
-        write_text(out / f"{name}.md", "\n".join(map(export.markdown, found)))
-        write_text(out / f"{name}.tex", "\n".join(map(export.latex, found)))
-        write_text(out / f"{name}.csv", export.long_csv(found))
-    write_text(out / "report.md", _markdown(report))
-    written = {f"{drawn.name}.{ending}" for drawn in report.plots if drawn.columns for ending in ("png", "svg")}
+        files[f"{name}.md"] = "\n".join(map(export.markdown, found))
+        files[f"{name}.tex"] = "\n".join(map(export.latex, found))
+        files[f"{name}.csv"] = export.long_csv(found)
+    files["report.md"] = _markdown(report)
     for drawn in report.plots:
         if drawn.columns:
             note = f"Figure {drawn.figure.number}, {drawn.setting}" if drawn.mark else ""
             figure = plots.panels(drawn.panels, *drawn.labels, ground="white", note=note)
-            write_bytes(out / f"{drawn.name}.png", plots.png(figure))
-            write_text(out / f"{drawn.name}.svg", plots.svg(figure))
-    write_text(out / "report.html", render(report))
-    for path in out.glob("figure-*.*"):  # of an earlier report, whose settings had other letters
-        if re.fullmatch(r"figure-\d+(-[a-z]+)?\.(png|svg)", path.name) and path.name not in written:
-            path.unlink()
+            files[f"{drawn.name}.png"], files[f"{drawn.name}.svg"] = plots.png(figure), plots.svg(figure)
+    files["report.html"] = render(report)
+    ready = {name: made if isinstance(made, bytes) else made.encode() for name, made in files.items()}
+    # Figures of an earlier report, whose settings had other letters, are removed.
+    owned.write(ready, stale=lambda name: bool(re.fullmatch(r"figure-\d+(-[a-z]+)?\.(png|svg)", name)))
 
 
 def _markdown(report: Report) -> str:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from whorl.config import reason
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
 from whorl.runs.files import START_OVER, nest, read_tensors, unnest, write_tensors
 from whorl.scores import Provenance
 from whorl.state import State
 from whorl.training import Halt
-from whorl.types import Labelling
+from whorl.types import FloatArray, IntArray, Labelling
 
 FORMAT = 2
+Whole = Annotated[int, Field(ge=0, lt=2**53)]
+Seconds = Annotated[float, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -36,23 +39,27 @@ class Spent:
     """Where its epochs were computed."""
 
 
-class Position(BaseModel):
+class Header(BaseModel):
+    """The header of a tensor file. An unknown key means that the file is damaged."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Position(Header):
     """The header of an epoch file."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
-
-    format: int = 1
-    task: int
-    phase: int
-    epoch: int
-    starts: int
-    known: int = 0
-    new: int = 0
-    log: int
+    format: Whole = 1
+    task: Whole
+    phase: Whole
+    epoch: Whole
+    starts: Whole
+    known: Whole = 0
+    new: Whole = 0
+    log: Whole
     """Length of the log when the epoch was saved."""
-    seconds: float
-    training_seconds: float
-    images: int
+    seconds: Seconds
+    training_seconds: Seconds
+    images: Whole
     sessions: tuple[Provenance, ...] = ()
 
 
@@ -66,48 +73,125 @@ def state_header(state: State) -> dict[str, object]:
     }
 
 
-class StateHeader(BaseModel):
+class StateHeader(Header):
     """What :func:`state_header` writes; older files have none of it."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
-
-    format: int = 1
-    sizes: tuple[int, ...] = ()
+    format: Whole = 1
+    sizes: tuple[Whole, ...] = ()
     names: tuple[str | int, ...] = ()
     inputs: Inputs | None = None
+
+
+H = TypeVar("H", bound=Header)
+
+
+def read_header(schema: type[H], about: dict[str, Any]) -> H:
+    """The header of a file by its schema, without conversions such as from ``true`` to 1."""
+    return schema.model_validate_json(json.dumps(about), strict=True)
 
 
 def save_task(folder: Path, number: int, state: State, labels: Labelling) -> None:
     """Write the files of a finished task: the model and the labels it was learned with, then the exemplars."""
     tensors = nest("model", state.model) | {"labels": torch.from_numpy(labels.ids)}
-    write_tensors(folder / f"task-{number:02}.safetensors", tensors, state_header(state))
+    write_tensors(task_file(folder, number), tensors, state_header(state))
     memory = dict(state.memory)
     if state.means is not None:
         memory["means"] = torch.from_numpy(state.means)
     write_tensors(folder / f"memory-{number:02}.safetensors", memory)
 
 
+def task_file(folder: Path, number: int) -> Path:
+    """Where the model after a task is stored."""
+    return folder / f"task-{number:02}.safetensors"
+
+
 def load_task(folder: Path, number: int, inputs: Inputs) -> State:
     """The state after task ``number``. Files of format 1 lack the input preparation, which ``inputs`` replaces."""
     model, header = load_model(folder, number)
     initial = model if number == 1 else load_model(folder, 1)[0]
-    path = folder / f"memory-{number:02}.safetensors"
-    memory, _ = read_tensors(path)
-    with belonging(path):
-        means = memory.pop("means").numpy() if "means" in memory else None
-        memory = {name: memory[name] for name in ("images", "labels", "tasks")}
     sizes = header.sizes or _sizes(folder, number)
-    return State(model, initial, memory, means, sizes, header.names, header.inputs or inputs)
+    path = folder / f"memory-{number:02}.safetensors"
+    tensors, about = read_tensors(path)
+    with belonging(path):
+        read_header(Header, about)
+        state = assembled(model, initial, tensors, sizes, header.names, header.inputs or inputs)
+    if len(sizes) != number:
+        raise WhorlError(f"{task_file(folder, number)} does not belong here (it is of task {len(sizes)}); {START_OVER}")
+    return state
+
+
+def assembled(
+    model: dict[str, Tensor],
+    initial: dict[str, Tensor],
+    memory: dict[str, Tensor],
+    sizes: tuple[int, ...],
+    names: tuple[str | int, ...],
+    inputs: Inputs,
+) -> State:
+    """The state from its stored parts; raises KeyError or ValueError where one is missing or does not fit."""
+    classes = len(model["head.weight"])
+    images, labels, tasks = memory["images"], numbers(memory, "labels", classes), numbers(memory, "tasks")
+    if len(labels):
+        require_samples(images, inputs)
+    if not len(images) == len(labels) == len(tasks):
+        raise ValueError(f"{len(images)} exemplars have {len(labels)} labels")
+    means = _means(memory["means"], model) if "means" in memory else None
+    if sum(sizes) != classes or (names and len(names) != classes):
+        raise ValueError(f"the model has {classes} classes, not {len(names) or sum(sizes)}")
+    stored = {name: memory[name] for name in ("images", "labels", "tasks")}
+    return State(model, initial, stored, means, sizes, names, inputs)
+
+
+def numbers(tensors: dict[str, Tensor], name: str, below: int | None = None) -> IntArray:
+    """A stored list of numbers from 0 on; raises ValueError where it is something else."""
+    found = tensors[name]
+    if found.dtype != torch.int64 or found.ndim != 1:
+        raise ValueError(f"{name} is {found.dtype} {tuple(found.shape)}, not a list of integers")
+    if len(found) and (found.min() < 0 or (below is not None and found.max() >= below)):
+        raise ValueError(f"{name} must be from 0 on" + (f" and below {below}" if below is not None else ""))
+    return found.numpy()
+
+
+def require_samples(images: Tensor, inputs: Inputs) -> None:
+    """Raise ValueError unless these are samples that the inputs can prepare."""
+    if inputs.kind == "vectors":
+        fits = images.dtype == torch.float32 and images.shape[1:] == (inputs.size,)
+    else:
+        fits = images.dtype == torch.uint8 and images.ndim == 4 and images.shape[3] == 3
+        fits = fits and inputs.size <= images.shape[1] == images.shape[2]
+    if not fits:
+        raise ValueError(f"samples of {images.dtype} {tuple(images.shape)} are not {inputs.kind} of {inputs.size}")
+
+
+def _means(found: Tensor, model: dict[str, Tensor]) -> FloatArray:
+    if found.dtype != torch.float32 or found.ndim != 2 or found.shape != model["head.weight"].shape:
+        raise ValueError(f"class means of {found.dtype} {tuple(found.shape)} do not fit the model")
+    return found.numpy()
 
 
 def load_model(folder: Path, task: int) -> tuple[dict[str, Tensor], StateHeader]:
     """The model after a task, and the header of its file."""
-    path = folder / f"task-{task:02}.safetensors"
+    path = task_file(folder, task)
     tensors, about = read_tensors(path)
     with belonging(path):
-        model = unnest("model", tensors)
-        model["head.weight"]
-        return model, StateHeader.model_validate(about)
+        return model_of("model", tensors), read_header(StateHeader, about)
+
+
+def model_of(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a model; raises KeyError or ValueError where they are not weights."""
+    model = unnest(prefix, tensors)
+    if model["head.weight"].ndim != 2:
+        raise ValueError("head.weight is not a matrix")
+    return model
+
+
+def load_labels(folder: Path, task: int) -> IntArray:
+    """The labels that a task was learned with."""
+    path = task_file(folder, task)
+    tensors, about = read_tensors(path)
+    with belonging(path):
+        read_header(StateHeader, about)
+        return numbers(tensors, "labels", len(model_of("model", tensors)["head.weight"]))
 
 
 def _sizes(folder: Path, number: int) -> tuple[int, ...]:
@@ -140,24 +224,24 @@ def load_epoch(path: Path) -> tuple[Position, Halt | None, Spent]:
     """The position in an epoch file. A file of format 1 cannot be continued from: its halt is None."""
     tensors, about = read_tensors(path)
     with belonging(path):
-        where = Position.model_validate(about)
+        where = read_header(Position, about)
         spent = Spent(where.seconds, where.training_seconds, where.images, where.sessions)
         if where.format < FORMAT:
             return where, None, Spent()
         if where.phase >= where.starts:
-            raise WhorlError(f"{path} does not belong to this run (no start of its phase); {START_OVER}")
-        labels = Labelling(tensors["labels"].numpy().astype(np.int64), where.known, where.new)
-        starts = tuple(unnest(f"start.{number}", tensors) for number in range(where.starts))
-        model, optimiser = unnest("model", tensors), unnest("optimiser", tensors)
+            raise ValueError("it has no start of its phase")
+        labels = Labelling(numbers(tensors, "labels", where.known + where.new), where.known, where.new)
+        starts = tuple(model_of(f"start.{number}", tensors) for number in range(where.starts))
+        model, optimiser = model_of("model", tensors), unnest("optimiser", tensors)
         return where, Halt(where.phase, where.epoch, labels, model, optimiser, starts), spent
 
 
 @contextmanager
 def belonging(path: Path, advice: str = START_OVER) -> Iterator[None]:
-    """Report missing tensors and damaged headers as one line about the file."""
+    """Report missing or unfitting tensors and damaged headers as one line about the file."""
     try:
         yield
     except KeyError as error:
         raise WhorlError(f"{path} does not belong here (no {error}); {advice}") from None
-    except ValidationError as error:
-        raise WhorlError(f"{path} is damaged ({error.errors()[0]['msg']}); {advice}") from None
+    except (ValueError, IndexError, RecursionError, WhorlError) as error:
+        raise WhorlError(f"{path} is damaged ({reason(error)}); {advice}") from None

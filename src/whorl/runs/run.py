@@ -10,32 +10,58 @@ epoch.safetensors      inside a task: the position after the last finished epoch
 lock                   held by the process that is writing
 =====================  ===========================================================================================
 
-``scores.json`` is written last and decides what is valid. Files it does not mention yet are computed again.
+``scores.json`` is written last and decides what is valid. Files it does not mention yet are computed again. Other
+files in the folder belong to the user and are never touched.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from pydantic import TypeAdapter
 from torch import Tensor
 
-from whorl.config import ExperimentConfig, checked, read_toml, write_toml
+from whorl.config import ExperimentConfig, checked, read_toml, reason, write_toml
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
+from whorl.reporter import EpochRecord
 from whorl.runs import checkpoint
 from whorl.runs.checkpoint import Spent
-from whorl.runs.files import START_OVER, append_line, read_tensors, truncate, write_text
-from whorl.scores import FORMAT, RunScores, from_json, to_json
+from whorl.runs.files import (
+    START_OVER,
+    TEMPORARY,
+    append_line,
+    opened,
+    read_bytes,
+    read_json,
+    sealed,
+    truncate,
+    write_json,
+    write_text,
+)
+from whorl.scores import FORMAT, RunScores, Summary, from_json, to_json
 from whorl.state import State
 from whorl.training import Halt
 from whorl.types import IntArray, Labelling
+
+_OWN = re.compile(
+    r"(config\.toml|scores\.json|log\.jsonl|epoch\.safetensors|(task|memory)-\d{2,}\.safetensors|error\.txt)"
+    rf"({re.escape(TEMPORARY)}|\.tmp)?"
+)
+"""The files of a run; earlier versions wrote them as ``.tmp`` before they were complete."""
+
+
+_RECORD = TypeAdapter(EpochRecord)
+_RECORD_KEYS = {*(field.name for field in fields(EpochRecord)), "images_per_second"}
+REPAIR = "repeat the command that made the run to write it again"
+"""What to do about a damaged config."""
 
 
 class NewerFormat(WhorlError):
@@ -61,11 +87,24 @@ class Run:
 
     @classmethod
     def open(cls, path: Path) -> Run:
-        """An existing run."""
-        if not (path / "config.toml").is_file():
+        """An existing run. Raises if its config is damaged or belongs to a folder of another name."""
+        file = path / "config.toml"
+        if not os.path.lexists(file):
             raise WhorlError(f"{path} is not a run: it has no config.toml; `whorl list` shows the stored runs")
-        source = f"config.toml of run {path.name}"
-        return cls(path, checked(ExperimentConfig, read_toml(path / "config.toml"), source=source))
+        try:
+            read_bytes(file)
+            config = checked(ExperimentConfig, read_toml(file))
+            title = config.title
+        except OSError as error:
+            raise WhorlError(f"cannot read {file}: {reason(error)}; {REPAIR}") from None
+        except (WhorlError, ValueError, RecursionError) as error:
+            raise WhorlError(f"config.toml of run {path} is damaged ({reason(error)}); {REPAIR}") from None
+        if not path.resolve().name.endswith(config.hash):
+            raise WhorlError(
+                f"config.toml of run {path} belongs to {title}: the file was changed, or the folder was renamed or "
+                f"copied; {REPAIR}, or give the folder that name"
+            )
+        return cls(path, config)
 
     def lock(self) -> None:
         """Reserve the folder for this process until it releases it or ends."""
@@ -73,7 +112,7 @@ class Run:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout:
-            with suppress(OSError):
+            with suppress(OSError, ValueError):
                 owner = (self.path / "owner").read_text(encoding="utf-8").strip()
                 raise RunBusy(f"another process ({owner}) is working on {self.path}; wait for it or stop it") from None
             raise RunBusy(f"another process is working on {self.path}; wait for it or stop it") from None
@@ -89,85 +128,132 @@ class Run:
                 (self.path / "owner").unlink(missing_ok=True)
             self._lock.release()
 
+    def require_files(self) -> None:
+        """Raise if a folder has the name of one of the run's files, or if the log is a link to another file."""
+        for entry in self._own():
+            if entry.is_symlink() and entry.name == "log.jsonl":
+                raise WhorlError(f"{entry} is a link, and whorl would write to its target; remove the link")
+            if entry.is_dir() and not entry.is_symlink():
+                raise WhorlError(f"{entry} is a folder, and whorl writes a file of that name; move it away")
+
     def clear(self) -> None:
-        """Remove everything except the lock. The scores go first, since they declare the rest valid."""
+        """Remove the files of the run, but no others. The scores go first, since they declare the rest valid."""
         try:
             self.scores()
         except NewerFormat:
             raise
         except WhorlError:
             pass  # damaged: all the more reason
-        (self.path / "scores.json").unlink(missing_ok=True)
-        for entry in self.path.iterdir():
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            elif entry.name not in ("lock", "owner"):
-                entry.unlink()
+        for entry in sorted(self._own(), key=lambda path: path.name != "scores.json"):
+            _remove(entry)
 
     def tidy(self, done: int, finished: bool) -> None:
         """Remove files that a finished task made obsolete, or that a killed process left behind."""
-        current = f"memory-{done:02}.safetensors"
-        stale = [path for path in self.path.glob("memory-*.safetensors") if path.name != current]
-        ended = [self.path / "epoch.safetensors"] if finished else []
-        for path in [*stale, *ended, *self.path.glob("*.tmp")]:
-            path.unlink(missing_ok=True)
+        for path in self._obsolete(done, finished):
+            _remove(path)
+
+    def tidy_finished(self, done: int) -> None:
+        """Remove what a kill left behind in a finished run, if the folder can be written."""
+        if list(self._obsolete(done, True)) or (self.path / "owner").exists():
+            with suppress(WhorlError):
+                self.lock()
+                try:
+                    self.tidy(done, True)
+                finally:
+                    self.release()
+
+    def _obsolete(self, done: int, finished: bool) -> Iterator[Path]:
+        for path in self._own():
+            stale = path.name.startswith("memory-") and path.name != f"memory-{done:02}.safetensors"
+            ended = finished and path.name == "epoch.safetensors"
+            if stale or ended or path.name.endswith((TEMPORARY, ".tmp")):
+                yield path
+
+    def _own(self) -> list[Path]:
+        try:
+            return [entry for entry in self.path.iterdir() if _OWN.fullmatch(entry.name)]
+        except OSError as error:
+            raise WhorlError(f"cannot read the folder {self.path}: {reason(error)}") from None
 
     def begin(self) -> None:
         """Write the config, unless it is stored already."""
         path, text = self.path / "config.toml", write_toml(self.config)
-        if not path.exists() or path.read_bytes() != text.encode():
+        if not path.is_file() or path.read_bytes() != text.encode():
             write_text(path, text)
+
+    def finished(self) -> RunScores | None:
+        """The scores of a run that is finished and undamaged, else None. Needs no lock and writes nothing."""
+        try:
+            found = Run.open(self.path).scores()
+        except WhorlError:
+            return None
+        return found if found.finished else None
 
     def scores(self) -> RunScores:
         """The stored scores; empty for a run without a finished task."""
         path = self.path / "scores.json"
-        if not path.exists():
+        if not os.path.lexists(path):
             return RunScores()
-        try:
-            text = path.read_text(encoding="utf-8")
-            found = json.loads(text)
-        except OSError as error:
-            raise WhorlError(f"cannot read {path}: {error.strerror}; {START_OVER}") from None
-        except ValueError as error:
-            raise WhorlError(f"{path} is not a valid file of scores ({error}); {START_OVER}") from None
-        version = found.get("format") if isinstance(found, dict) else None
+        found = read_json(path)
+        version = found.get("format")
         if isinstance(version, int) and version > FORMAT:
             raise NewerFormat(f"{self.path} has format {version}, made by a newer whorl; update this one ({FORMAT})")
-        if version not in range(1, FORMAT + 1) or "steps" not in found or "finished" not in found:
+        known = {*RunScores.model_fields, *Summary.model_fields}
+        if version not in range(1, FORMAT + 1) or not {"steps", "finished"} <= found.keys() <= known:
             raise WhorlError(f"{path} is not a valid file of scores; {START_OVER}")
         try:
-            return from_json(text, str(path))
+            return from_json(json.dumps(found), str(path))
         except WhorlError as error:
             raise WhorlError(f"{error}; {START_OVER}") from None
 
     def log(self) -> list[dict[str, object]]:
         """One record per epoch."""
         path = self.path / "log.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        try:
+            lines = read_bytes(path).splitlines() if os.path.lexists(path) else []
+        except OSError as error:
+            raise WhorlError(f"cannot read {path}: {reason(error)}") from None
+        found = list[dict[str, object]]()
+        for number, line in enumerate(lines, 1):
+            try:
+                record = opened(line)
+                _RECORD.validate_json(json.dumps(record), strict=True)
+                if not record.keys() <= _RECORD_KEYS:
+                    raise ValueError("unknown key")
+                found.append(record)
+            except (ValueError, RecursionError) as error:
+                raise WhorlError(f"{path} is damaged in line {number} ({reason(error)}); remove the line") from None
+        return found
 
     def save_epoch(self, task: int, halt: Halt, spent: Spent) -> None:
         """After an epoch: write its line in the log, then the position, which counts the line as written."""
         assert halt.record is not None
         record = {**asdict(halt.record), "images_per_second": halt.record.images_per_second}
-        written = append_line(self.path / "log.jsonl", json.dumps(record))
+        written = append_line(self.path / "log.jsonl", json.dumps(sealed(record)))
         checkpoint.save_epoch(self.path / "epoch.safetensors", task, halt, spent, written)
 
-    def load_epoch(self, task: int) -> tuple[Halt | None, Spent]:
-        """The position inside ``task``, if an epoch of it was saved. Log lines of unsaved epochs are dropped."""
-        path, log = self.path / "epoch.safetensors", self.path / "log.jsonl"
-        if path.exists():
+    def load_epoch(self, task: int) -> tuple[Halt | None, Spent, int]:
+        """The position inside ``task``, if an epoch of it was saved, and the length of the log at that position."""
+        path = self.path / "epoch.safetensors"
+        if os.path.lexists(path):
             where, halt, spent = checkpoint.load_epoch(path)
             if where.task == task and halt is not None:
-                truncate(log, where.log)
-                return halt, spent
-        truncate(log, sum(len(line) for line in _lines_before(log, task)))
-        return None, Spent()
+                return halt, spent, where.log
+        return None, Spent(), self.log_before(task)
+
+    def log_before(self, task: int) -> int:
+        """The length of the log without the lines of ``task``."""
+        return sum(len(line) for line in _lines_before(self.path / "log.jsonl", task))
+
+    def cut_log(self, length: int) -> None:
+        """Drop the log lines of epochs that were not saved."""
+        truncate(self.path / "log.jsonl", length)
 
     def save_task(self, state: State, labels: Labelling, scores: RunScores) -> None:
         """After a task: write its files, then the scores that make them valid, then remove what is obsolete."""
         done = len(scores.steps)
         checkpoint.save_task(self.path, done, state, labels)
-        write_text(self.path / "scores.json", to_json(scores))
+        write_json(self.path / "scores.json", json.loads(to_json(scores)))
         (self.path / "epoch.safetensors").unlink(missing_ok=True)
         self.tidy(done, scores.finished)
 
@@ -177,10 +263,7 @@ class Run:
 
     def labels(self, tasks: int) -> list[IntArray]:
         """The labels that each of the tasks 1 to ``tasks`` was learned with."""
-        paths = [self.path / f"task-{number:02}.safetensors" for number in range(1, tasks + 1)]
-        found = [read_tensors(path)[0] for path in paths]
-        with checkpoint.belonging(self.path):
-            return [tensors["labels"].numpy() for tensors in found]
+        return [checkpoint.load_labels(self.path, number) for number in range(1, tasks + 1)]
 
     def task1_model(self) -> dict[str, Tensor]:
         """The model after task 1."""
@@ -192,10 +275,6 @@ class Run:
             return bool(self.scores().steps and self.task1_model())
         except WhorlError:
             return False
-
-    def forget_epochs(self) -> None:
-        """Drop the log of an unfinished task 1 that another run's task 1 replaces."""
-        truncate(self.path / "log.jsonl", 0)
 
 
 def stored(out: Path) -> tuple[list[tuple[Run, RunScores]], list[str]]:
@@ -219,11 +298,25 @@ def stored(out: Path) -> tuple[list[tuple[Run, RunScores]], list[str]]:
 
 
 def _lines_before(log: Path, task: int) -> Iterator[bytes]:
-    """The complete log lines of tasks before ``task``, up to the first damaged line."""
-    for line in log.read_bytes().splitlines(keepends=True) if log.exists() else []:
-        try:
-            if not line.endswith(b"\n") or json.loads(line)["task"] >= task:
+    """The complete log lines before the first line of ``task``. Damaged lines among them are kept as they are."""
+    try:
+        lines = read_bytes(log).splitlines(keepends=True) if log.exists() else []
+    except OSError as error:
+        raise WhorlError(f"cannot read {log}: {reason(error)}; move it away") from None
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            number = json.loads(line)
+            number = number.get("task") if isinstance(number, dict) else None
+            if isinstance(number, int) and number >= task:
                 return
-        except (ValueError, KeyError, TypeError):
+        if not line.endswith(b"\n"):
             return
         yield line
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a link, but not the file that the link leads to."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise WhorlError(f"cannot remove {path}: {reason(error)}; remove it by hand") from None
