@@ -38,13 +38,17 @@ def small(count: int, size: int = 16) -> ArraySource:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--data", "digits", "--resize", "100000"], "a batch of 32 images of 100000×100000 would need 3,840.0 GB"),
-        (["--data", "synthetic", "--resize", "100000"], "lower --resize"),
+        (["--data", "digits", "--resize", "100000"], "--resize must be at most 16384, not 100000"),
+        (["--data", "digits", "--resize", "16000"], "a batch of 32 images of 16000×16000 would need 98.3 GB"),
+        (["--data", "synthetic", "--resize", "16000"], "lower --resize"),
         (["--data", "synthetic", "--per-class", "1000000000"], "lower --per-class or --classes"),
-        (["--data", "synthetic", "--classes", "1000000000"], "but 9.0 GB are free; lower --per-class or --classes"),
-        (["--data", "synthetic", "--per-class", str(10**30)], "synthetic with 1"),
-        (["--data", "cifar100", "--resize", "100000"], "lower --resize"),
-        (["--data", "folder", "--step", "1", "--data-dir", ".", "--resize", "100000"], "lower --resize"),
+        (
+            ["--data", "synthetic", "--classes", "100000", "--per-class", "1000"],
+            "but 9.0 GB are free; lower --per-class or --classes",
+        ),
+        (["--data", "synthetic", "--per-class", str(10**30)], "--per-class must be at most"),
+        (["--data", "cifar100", "--resize", "16000"], "lower --resize"),
+        (["--data", "folder", "--step", "1", "--data-dir", ".", "--resize", "16000"], "lower --resize"),
     ],
 )
 def test_too_much(call: Call, words: list[str], line: str) -> None:

@@ -98,7 +98,8 @@ class Run:
         except OSError as error:
             raise WhorlError(f"cannot read {file}: {reason(error)}; {REPAIR}") from None
         except (WhorlError, ValueError, RecursionError) as error:
-            raise WhorlError(f"config.toml of run {path} is damaged ({reason(error)}); {REPAIR}") from None
+            why = reason(error).replace("`", "")  # keys of the file, not flags
+            raise WhorlError(f"config.toml of run {path}: {why}; {REPAIR}") from None
         if not path.resolve().name.endswith(config.hash):
             raise WhorlError(
                 f"config.toml of run {path} belongs to {title}: the file was changed, or the folder was renamed or "
