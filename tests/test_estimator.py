@@ -522,7 +522,7 @@ def test_mistakes_in_later_deliveries() -> None:
         ((X, None, 2.5), "`new` must be an integer, not 2.5"),
         ((X, None, "2"), "`new` must be an integer, not '2'"),
         ((X, ["a"] * 60), "the classes so far have integers as names; `labels` must be integers too, not strings"),
-        ((PIXELS, [0, 0, 1, 1]), "the network takes vectors of length 10, not images of side 10"),
+        ((PIXELS, [0, 0, 1, 1]), "the network takes vectors of length 10, not images"),
         ((X[:, :9], Y), "the network takes vectors of length 10, not vectors of length 9"),
     ):
         with pytest.raises(WhorlError, match=message.replace("(", r"\(")):
@@ -552,3 +552,32 @@ def test_broken_photos_are_skipped_when_learning_and_refused_when_predicting(tmp
     assert model.deliveries_[0].samples == 4
     with pytest.raises(WhorlError, match=r"/b/5\.png: cannot be read as an image"):
         model.predict(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("samples", "labels", "new", "line"),
+    [
+        ([], [], None, "there are no samples"),
+        ([Image.new("RGB", (8, 8))], [0], None, "cannot use images of Pillow as samples; pass arrays"),
+        (np.eye(3), [1, "a", "b"], None, "must be all integers or all strings, not both"),
+        (np.eye(3), None, True, "`new` must be an integer, not True"),
+        (np.zeros((2, 8, 8, 3), np.uint8), [0, 1], None, "the network takes vectors of length 3, not images$"),
+    ],
+)
+def test_one_line_for_wrong_samples(samples: Any, labels: Any, new: Any, line: str) -> None:
+    model = Whorl("icarl", verbose=0).learn(np.repeat(np.eye(3), 4, axis=0), np.repeat(np.arange(3), 4))
+    with pytest.raises(WhorlError, match=line):
+        model.learn(samples, labels, new)
+
+
+def test_an_array_of_paths(tmp_path: Path) -> None:
+    for i in range(6):
+        Image.new("RGB", (8, 8), (40 * i, 0, 0)).save(tmp_path / f"{i}.png")
+    paths = np.array(sorted(map(str, tmp_path.glob("*.png"))))
+    model = Whorl("icarl", net="tiny", recipe="demo", options=FEW, verbose=0).learn(paths, [0, 0, 0, 1, 1, 1])
+    assert model.files_ == tuple(paths.tolist())
+
+
+def test_a_model_without_a_delivery_says_so_as_an_error_of_whorl() -> None:
+    with pytest.raises(WhorlError, match="has not learned anything yet"):
+        Whorl().predict(np.eye(3))

@@ -63,6 +63,10 @@ FILE = "model.safetensors"
 _BY_PARAMETER = {"method.name": "method", "recipe": "recipe", "seed": "random_state", "net.arch": "net"}
 
 
+class NotLearned(WhorlError, NotFittedError):  # type: ignore[misc]  # scikit-learn has no types
+    """The model was used before its initial delivery."""
+
+
 class Learned(BaseModel):
     """A delivery that was learned, as :attr:`Whorl.deliveries_` lists it.
 
@@ -450,7 +454,7 @@ class Whorl(BaseEstimator):
     def _now(self) -> _Standing:
         standing: _Standing | None = getattr(self, "_standing", None)
         if standing is None:
-            raise NotFittedError("this Whorl has not learned anything yet; call learn with labelled samples first")
+            raise NotLearned("this Whorl has not learned anything yet; call learn with labelled samples first")
         return standing
 
     @property
@@ -547,6 +551,8 @@ class _Saved(StateHeader):
 
 def _whole(name: str, value: Any) -> int:
     try:
+        if isinstance(value, bool):
+            raise TypeError
         return operator.index(value)
     except TypeError:
         raise WhorlError(f"`{name}` must be an integer, not {value!r}") from None

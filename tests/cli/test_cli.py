@@ -219,3 +219,10 @@ def test_version_and_help_are_quick_to_load(tmp_path: Path) -> None:
     assert whorl("--version", cwd=tmp_path).stdout.startswith("whorl 0.")
     code = "import sys, whorl.cli; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_show_names_the_settings_that_were_changed(call: Call, tmp_path: Path) -> None:
+    words = ["run", "--data", "digits", "--method", "finetune", "--epochs", "1", "--out", str(tmp_path)]
+    call(*words, "--per-class", "5", "--quiet")
+    out, _ = call("show", "digits", "--out", str(tmp_path))
+    assert "changed: train.first_epochs 1, train.epochs 1, data.per_class 5" in out

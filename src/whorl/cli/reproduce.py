@@ -114,6 +114,8 @@ def _directories(words: Sequence[str], names: Sequence[str]) -> dict[str, str]:
         name, equals, folder = word.partition("=")
         if equals and name in names:
             out[name] = str(Path(folder).resolve())
+        elif equals and not Path(word).exists():
+            raise unknown("data set of --data-dir", name, names)
         else:
             out |= {each: str(Path(word).resolve()) for each in names if each not in out}
     return out

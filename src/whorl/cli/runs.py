@@ -56,7 +56,7 @@ def show(
     out: Annotated[Path, typer.Option(help="The folder of runs.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print everything stored as one JSON document.")] = False,
 ) -> None:
-    """Show one run: its config, its scores after each task, the summary, and where it was computed."""
+    """Show one run: the settings that were changed, its scores after each task, and where it was computed."""
     found = find_run(run, out)
     from whorl.scores import to_json
 
@@ -65,6 +65,8 @@ def show(
         say_json({"run": str(found.path), "config": found.config.tree(), **json.loads(to_json(scores))})
         return
     print_run(found.path, found.config, scores.steps, scores.summary)
+    if changed := _changed(found.config):
+        say(f"changed: {changed}")
     print_provenance(scores)
     if not scores.finished:
         say("unfinished; repeat the command that began it to resume it")
@@ -123,6 +125,27 @@ def print_run(path: Path, config: ExperimentConfig, steps: Sequence[TaskScores],
         "forgetting": summary.forgetting,
     }
     say("   ".join(f"{word} {number(value)}" for word, value in words.items()))
+
+
+def _changed(config: ExperimentConfig) -> str:
+    """The config values that differ from what the data set, the recipe and the method choose."""
+    from whorl.config import flat, override
+    from whorl.recipes import resolve
+
+    asked = [
+        ("data.name", config.data.name), ("method.name", config.method.name), ("labels", config.labels),
+        ("recipe", config.recipe), ("seed", config.seed),
+    ]  # fmt: skip
+    try:
+        usual = resolve(override(*asked))
+    except WhorlError:  # data without a usual step
+        try:
+            usual = resolve(override(*asked, ("stream.step", config.stream.step)))
+        except WhorlError:  # a plug-in that is no longer installed
+            return ""
+    before, now = flat(usual.tree()), flat(config.tree())
+    keys = [key for key in now if now[key] != before.get(key) and key != "data.fingerprint"]
+    return ", ".join(f"{key} {now[key]}" for key in keys)
 
 
 def print_provenance(scores: RunScores) -> None:

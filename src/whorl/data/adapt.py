@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 import torch
+from PIL import Image
 from torch import Tensor
 
 from whorl.data.check import SIZE as CHECK_SIZE
@@ -121,6 +122,8 @@ def adapt(
 def label_array(labels: Any, count: int) -> npt.NDArray[Any]:
     """The labels as an array of integers or strings; raises an error unless there are ``count`` of them."""
     values = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels)
+    if values.dtype.kind == "U" and not isinstance(labels, np.ndarray) and not all(isinstance(v, str) for v in labels):
+        raise WhorlError("`labels` must be all integers or all strings, not both")
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
         values = values.astype(str)
     if values.dtype.kind not in "iuU" or values.ndim != 1:
@@ -133,7 +136,9 @@ def label_array(labels: Any, count: int) -> npt.NDArray[Any]:
 
 
 def _paths(given: Any) -> list[Path]:
-    """The paths, if ``given`` is a list of paths."""
+    """The paths, if ``given`` is a list or an array of paths."""
+    if isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "UO":
+        given = given.tolist()
     if not isinstance(given, Sequence) or not all(isinstance(each, str | os.PathLike) for each in given):
         return []
     return [Path(each) for each in given]
@@ -144,6 +149,10 @@ def _source(given: Any, size: int | None) -> ImageSource:
         return given
     if isinstance(given, Tensor):
         return _array(given.detach().cpu(), size)
+    if isinstance(given, Sequence) and not len(given):
+        raise WhorlError("there are no samples")
+    if isinstance(given, Sequence) and isinstance(given[0], Image.Image):
+        raise WhorlError("cannot use images of Pillow as samples; pass arrays of the same shape, or paths")
     try:
         values = np.asarray(given)
     except ValueError:
@@ -202,7 +211,9 @@ def _decoded(image: Callable[[int, int], Pixels], count: int, size: int) -> Arra
 
 def _folder(path: Path, labels: Any, size: int | None, labelled: bool, strict: bool) -> Adapted:
     if labels is not None and not (isinstance(labels, str) and labels == FOLDERS):
-        raise WhorlError(f"a folder is labelled by its subfolders (`labels={FOLDERS}`); pass a list of paths instead")
+        raise WhorlError(
+            f"a folder is labelled by its subfolders (labels={FOLDERS!r}), or not at all; pass a list of paths instead"
+        )
     if not path.is_dir():
         raise WhorlError(f"{path} is not a folder; pass single files as a list of paths")
     named = labels is not None or labelled

@@ -178,7 +178,8 @@ class Inputs:
             raise WhorlError(f"a source must return uint8 images or float32 vectors, not {sample.dtype}")
         if kind != self.kind or found < wanted or (found > wanted and kind == "vectors"):
             words = {"vectors": "vectors of length", "images": "images of side"}
-            raise WhorlError(f"the network takes {words[self.kind]} {wanted}, not {words[kind]} {found}")
+            other = kind if kind != self.kind else f"{words[kind]} {found}"
+            raise WhorlError(f"the network takes {words[self.kind]} {wanted}, not {other}")
 
     def viewed(self, view: str) -> Inputs:
         """The same with another random view; ``auto`` keeps the present one."""

@@ -99,7 +99,7 @@ class Step:
 
     @property
     def initial(self) -> bool:
-        """Whether this is the first step, in which there is no teacher and no memory."""
+        """Whether this is the first step: the teacher has no classes yet, and the memory is empty."""
         return self.number == 1
 
     @property
