@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
-from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from whorl.check import OWN_NET, check_learner
@@ -52,8 +51,12 @@ if TYPE_CHECKING:
             """Set parameters by name; returns the estimator."""
             ...
 
+    class NotFittedError(ValueError, AttributeError):
+        """An estimator was used before it was fitted."""
+
 else:
     from sklearn import base
+    from sklearn.exceptions import NotFittedError
 
     class BaseEstimator(base.ClassifierMixin, base.BaseEstimator):
         """A classifier in scikit-learn's sense, so that its tools split data by class."""
@@ -63,7 +66,7 @@ FILE = "model.safetensors"
 _BY_PARAMETER = {"method.name": "method", "recipe": "recipe", "seed": "random_state", "net.arch": "net"}
 
 
-class NotLearned(WhorlError, NotFittedError):  # type: ignore[misc]  # scikit-learn has no types
+class NotLearned(WhorlError, NotFittedError):
     """The model was used before its initial delivery."""
 
 

@@ -28,7 +28,8 @@ class Owned:
     """The files that whorl wrote into a folder. ``key`` is the option that chose the folder, for messages."""
 
     def __init__(self, folder: Path, key: str = "out") -> None:
-        self.folder, self.key = folder, key
+        self.folder: Path = folder
+        self.key: str = key
         self._elsewhere = f"move it away, or choose another `{key}`"
 
     def prepare(self, names: Collection[str] = ()) -> None:
