@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from whorl.data.source import Dataset
 # The nets of the tests are so small that a second thread only slows them down, and several test processes share the
 # cores.
 torch.set_num_threads(1)
+
+os.environ.pop("COLUMNS", None)  # tests set the width that they need
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

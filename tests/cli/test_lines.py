@@ -198,3 +198,12 @@ def test_out_of_memory_is_one_line(call: Call, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr("whorl.data.configured.load", fail)
         _, err = call("run", code=2)
         assert err == "whorl: there is not enough memory; use fewer or smaller images, or a smaller batch\n"
+
+
+def test_the_variable_columns_sets_the_width_of_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lines.room() is None
+    monkeypatch.setenv("COLUMNS", "40")
+    lines.say("word " * 20)
+    assert all(len(line) <= 40 for line in printed(capsys))

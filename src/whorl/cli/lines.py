@@ -7,6 +7,7 @@ drop or fold columns; numbers and the hash of a run are never cut.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -69,8 +70,8 @@ def _print(line: str) -> None:
 
 
 def room() -> int | None:
-    """The number of columns of the terminal, or None if stdout is not a terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    """The columns of the terminal or those that the variable ``COLUMNS`` asks for; None if stdout is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else None
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
