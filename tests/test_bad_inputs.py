@@ -135,6 +135,7 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["show", "folder"], "no run 'folder' in runs"),
     (["show", "cifar100"], "could be"),
     (["show", "x", "--out", "file"], "no run 'x' in file"),
+    (["run", "--set", "optim.lr=0.1\nseed=3"], "sets several keys; pass them one by one"),
     (["show", "empty-config"], "config.toml of run runs/empty-config: recipe is missing"),
     (["show", "true-config"], "config.toml of run runs/true-config: train.batch must be a number, not true"),
     (["compare"], "Missing argument"),

@@ -322,7 +322,10 @@ def parse_override(text: str) -> Tree:
     if not equals or not all(parts) or len(parts) > DEEPEST:
         raise WhorlError(f"{shown(text)} must have the form section.key=value, for instance optim.lr=0.05")
     try:
-        parsed = tomllib.loads(f"value = {value.strip()}")["value"]
+        found = tomllib.loads(f"value = {value.strip()}")
+        if len(found) > 1:
+            raise WhorlError(f"{shown(text)} sets several keys; pass them one by one")
+        parsed = found["value"]
     except RecursionError:
         raise WhorlError(f"the value of {key} is nested too deeply") from None
     except ValueError:

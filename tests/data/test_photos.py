@@ -314,3 +314,14 @@ def test_whorl_data_shortens_a_long_list_of_classes(tmp_path: Path, call: Call) 
     (line,) = [line for line in out.splitlines() if line.startswith("classes: ")]
     assert line.startswith("classes: class\\n00 1, class\\n01 1, ")
     assert line.endswith("class\\n17 1, … (11 more), class\\n29 1")
+
+
+def test_two_folders_for_one_part_are_refused(tmp_path: Path) -> None:
+    for part in ("Train", "train", "test"):
+        for name in ("a", "b"):
+            (tmp_path / part / name).mkdir(parents=True)
+            Image.new("RGB", (8, 8)).save(tmp_path / part / name / "0.png")
+    if len(list(tmp_path.iterdir())) < 3:
+        pytest.skip("this file system does not tell Train from train")
+    with pytest.raises(WhorlError, match="has Train and train; merge them, or move one away"):
+        load("folder", tmp_path, DataOptions())

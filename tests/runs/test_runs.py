@@ -295,6 +295,15 @@ def test_atomic_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
 
 
+def test_a_link_with_the_name_of_a_temporary_file_is_not_followed(tmp_path: Path) -> None:
+    precious, target = tmp_path / "precious", tmp_path / "x.txt"
+    precious.write_text("mine")
+    (tmp_path / "x.txt.whorl-tmp").symlink_to(precious)
+    files.write_text(target, "whole")
+    assert (precious.read_text(), target.read_text(), target.is_symlink()) == ("mine", "whole", False)
+    assert (tmp_path / "x.txt.whorl-tmp").is_symlink()
+
+
 def test_tensor_files_need_no_pickle(tmp_path: Path) -> None:
     tensors: dict[str, Any] = {"a": torch.arange(3), "b.c": torch.randn(2, 2)}
     files.write_tensors(tmp_path / "t", tensors, {"epoch": 3})

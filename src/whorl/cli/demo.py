@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from whorl.cli.flags import RunFlags
-from whorl.cli.lines import say, table, tell
+from whorl.cli.lines import interruptible, say, table, tell
 from whorl.report.text import number
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def demo(
         config, data = prepare(override(*asked.items()), None)
         owned.prepare(["report.html"])
         tell(f"learning the {config.data.name} {said}")
-        with reporter(quiet=False) as progress:
+        with interruptible(), reporter(quiet=False) as progress:
             run(config, data, out / "runs", reporter=progress, fresh=fresh)
         found[labels] = Run.at(out / "runs", config)
         repeat.append(command(asked, out / "runs"))

@@ -10,9 +10,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from rich.cells import cell_len
 
@@ -24,6 +25,16 @@ INDENT = "  "
 
 class Stopped(Exception):
     """Ctrl-C in a command that can be resumed; the message is the command that does it."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise ``KeyboardInterrupt``, for a command that has something to finish before it ends."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def say(text: str) -> None:

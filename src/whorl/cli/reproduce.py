@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from whorl.cli.flags import ReproduceFlags, command
-from whorl.cli.lines import Stopped, say, tell
+from whorl.cli.lines import Stopped, interruptible, say, tell
 from whorl.errors import WhorlError, count, unknown
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _execute(planned: Plan, setup: Setup, jobs: int, quiet: bool) -> bool:
     from whorl.grid.queue import execute
 
     try:
-        with view(planned, quiet) as shown:
+        with interruptible(), view(planned, quiet) as shown:
             state = execute(planned, setup, jobs, shown)
     except KeyboardInterrupt:
         raise Stopped(shlex.join(["whorl", *sys.argv[1:]])) from None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whorl.cli.flags import RunFlags, command
-from whorl.cli.lines import Stopped, say_json
+from whorl.cli.lines import Stopped, interruptible, say_json
 from whorl.errors import WhorlError, unknown
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run(flags: RunFlags) -> None:
     config = stored_as(flags.out, config, data)
     if changed := other_data(flags.out, config, data):
         flags.notify(changed)
-    with reporter(flags.quiet) as progress:
+    with interruptible(), reporter(flags.quiet) as progress:
         try:
             result = run_config(config, data, flags.out, runtime, progress, flags.fresh)
         except KeyboardInterrupt:

@@ -58,7 +58,9 @@ def class_folders(folder: Path) -> list[str]:
 def part_folder(root: Path, part: str) -> str | None:
     """The name of the folder ``part`` (train, test or val) in ``root``, in any case: ``Train`` is found as well."""
     there = {entry.name for entry in os.scandir(root) if entry.name.lower() == part and os.path.isdir(entry)}
-    return part if part in there else min(there, default=None)
+    if len(there) > 1:
+        raise WhorlError(f"{root} has {' and '.join(sorted(there))}; merge them, or move one away")
+    return min(there, default=None)
 
 
 def loose_images(folder: Path) -> int:

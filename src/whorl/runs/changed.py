@@ -35,8 +35,8 @@ def other_data(out: Path, config: ExperimentConfig, data: Dataset) -> str | None
             if _with_data(run.config, fingerprint="") == plain:
                 images = f"{len(data.train)} training samples" + _before(run)
                 return (
-                    f"the data have changed since {path}: now {images}; this is a new run from task 1; "
-                    "to go on with the stored one, restore its data, for instance by moving new images elsewhere"
+                    f"{path} has the same settings but other data: now {images}; this is a new run from task 1; "
+                    "to go on with the stored one, use its data again, for instance by moving new images elsewhere"
                 )
     return None
 

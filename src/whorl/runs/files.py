@@ -9,6 +9,7 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -53,7 +54,7 @@ def truncate(path: Path, length: int) -> None:
 
 def write_bytes(path: Path, payload: bytes) -> None:
     """Write a temporary file beside ``path``, then put it in place in one step."""
-    temporary = path.with_name(path.name + TEMPORARY)
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
     try:
         _write(temporary, payload)
         os.replace(temporary, path)
@@ -171,7 +172,7 @@ def _refuse(word: str) -> NoReturn:
 
 
 def _write(path: Path, payload: bytes) -> None:
-    with open(path, "wb") as file:
+    with open(path, "xb") as file:  # never a file of the user, nor one that a link points to
         file.write(payload)
         file.flush()
         os.fsync(file.fileno())

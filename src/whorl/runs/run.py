@@ -53,7 +53,7 @@ from whorl.types import IntArray, Labelling
 
 _OWN = re.compile(
     r"(config\.toml|scores\.json|log\.jsonl|epoch\.safetensors|(task|memory)-\d{2,}\.safetensors|error\.txt)"
-    rf"({re.escape(TEMPORARY)}|\.tmp)?"
+    rf"((\.[0-9a-f]{{8}})?{re.escape(TEMPORARY)}|\.tmp)?"
 )
 """The files of a run; earlier versions wrote them as ``.tmp`` before they were complete."""
 
