@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from whorl.data.source import Dataset
 from whorl.engine import Learner
 from whorl.experiment import run
 from whorl.reporter import Silent
-from whorl.runs import files
+from whorl.runs import checkpoint, files
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
 from whorl.scores import RunScores, TaskScores
@@ -159,3 +160,16 @@ def test_a_state_needs_no_deliveries(small_data: Dataset, tmp_path: Path) -> Non
         checks.learn(each, stream[2:])
     assert checks.same(other.state().model, learner.state().model)
     assert checks.same(other.state().memory, learner.state().memory)
+
+
+def test_means_of_a_class_without_exemplars_can_be_stored(small_data: Dataset, tmp_path: Path) -> None:
+    config = checks.small_config(method__name="icarl")
+    learner = checks.make_learner(config, small_data)
+    checks.learn(learner, checks.streams(config, small_data)[:1])
+    assert learner.means is not None
+    assert learner.labels is not None
+    means = learner.means.copy()
+    means[1] = np.nan
+    checkpoint.save_task(tmp_path, 1, replace(learner.state(), means=means), learner.labels)
+    found = checkpoint.load_task(tmp_path, 1, learner.inputs).means
+    np.testing.assert_array_equal(np.asarray(found), means)

@@ -126,7 +126,8 @@ def read_tensors(path: Path, advice: str = START_OVER) -> tuple[dict[str, Tensor
     except (ValueError, LookupError, TypeError, RecursionError, safetensors.SafetensorError) as error:
         raise WhorlError(f"cannot read {path}: it is damaged ({reason(error)}); {advice}") from None
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+        # The class means of a class without exemplars are NaN.
+        if name != "means" and tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise WhorlError(f"{path} is damaged ({name} holds numbers that are not finite); {advice}")
     return tensors, about
 
