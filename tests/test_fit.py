@@ -21,7 +21,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import checks
 from whorl.config import OptimConfig
-from whorl.data.inputs import Inputs
+from whorl.data.inputs import Inputs, scaled
 from whorl.data.source import ArraySource, Dataset
 from whorl.errors import WhorlError
 from whorl.experiment import run
@@ -461,3 +461,40 @@ def test_divergence_names_the_rate(key: str) -> None:
     what = replace(phase(epochs=1), rate_key=key, loss=lambda batch: batch.logits.sum() * float("nan"))
     with pytest.raises(WhorlError, match=f"in phase 'test', epoch 1: .*`{key}=0.0125`"):
         train(what)
+
+
+def test_smaller_images_come_first() -> None:
+    """Thirds of a phase train on sides of 16, 24 and 32; what the network sees is the scaled view, by interpolation."""
+    inputs, purpose = Inputs("images", 32, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)), PURPOSE
+    images = torch.randint(0, 256, (8, 32, 32, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    seen = list[Tensor]()
+
+    def loss(batch: Batch) -> Tensor:
+        seen.append(batch.images)
+        return cross_entropy(batch.logits, batch.labels)
+
+    data, optim = Samples(ArraySource(images), np.arange(8) % 3), OptimConfig(lr=0.01)
+    what = Phase("test", data, loss, 7, 8, optim, sizes=(0.5, 0.75, 1.0))
+    net = Model(build("tiny", inputs, True, 0), LinearHead(32), 0)
+    net.grow(3)
+    assert len(list(fit(what, net, inputs, Runtime(), purpose, Silent()))) == 7
+    assert [x.shape[-1] for x in seen] == [16, 16, 24, 24, 32, 32, 32]
+    order = torch.randperm(8, generator=purpose.generator("shuffle", 0))
+    full = ((images[order].double() / 255 - 0.5) / 0.25).permute(0, 3, 1, 2)
+    weights_1d = torch.tensor([1.0, 3.0, 3.0, 1.0], dtype=torch.float64) / 8  # the triangle of width 2 at half the side
+    inner = F.conv2d(full.reshape(-1, 1, 32, 32)[..., 1:, 1:], torch.outer(weights_1d, weights_1d)[None, None], stride=2)
+    torch.testing.assert_close(
+        seen[0][:, :, 1:8, 1:8].double(), inner.reshape(8, 3, 14, 14)[:, :, :7, :7], atol=1e-5, rtol=0
+    )
+
+
+def test_one_epoch_has_full_images() -> None:
+    what = replace(phase(epochs=1), sizes=(0.5, 1.0))
+    assert what.share(0) == 1.0
+    assert [replace(what, epochs=2).share(epoch) for epoch in range(2)] == [0.5, 1.0]
+
+
+def test_scaling_stops_at_16_pixels_and_leaves_vectors() -> None:
+    assert scaled(torch.zeros(2, 3, 24, 24), 0.5).shape == (2, 3, 16, 16)
+    assert scaled(torch.zeros(2, 3, 8, 8), 0.5).shape == (2, 3, 8, 8)
+    assert scaled(torch.zeros(2, 12), 0.5).shape == (2, 12)

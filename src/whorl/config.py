@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -83,6 +83,16 @@ class TrainConfig(Section):
     batch: int = Field(ge=2, le=MOST_IMAGES)
     augment: str = "auto"
     """The random view by name; ``auto`` takes the one that suits the data."""
+    sizes: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
+    """Sides of the images in successive parts of a phase, as shares of the full side, for instance 0.5, 0.75, 1.
+    Smaller images train faster. Empty trains on full images throughout."""
+
+    @field_validator("sizes")
+    @classmethod
+    def _growing(cls, sizes: tuple[float, ...]) -> tuple[float, ...]:
+        if sizes and (sizes[-1] != 1 or any(after < before for before, after in pairwise(sizes))):
+            raise PydanticCustomError("sizes", "must be shares in ascending order, the last of them 1")
+        return sizes
 
 
 class OptimConfig(Section):
@@ -195,7 +205,7 @@ class LearnerConfig(Section):
     net : NetConfig
         ``arch``, ``head`` and ``final_relu``.
     train : TrainConfig
-        ``first_epochs``, ``epochs``, ``batch`` and ``augment``.
+        ``first_epochs``, ``epochs``, ``batch``, ``augment`` and ``sizes``.
     optim : OptimConfig
         ``name``, ``lr``, ``momentum``, ``nesterov``, ``weight_decay``, ``schedule`` and what belongs to them.
     cluster : ClusterConfig
@@ -221,8 +231,11 @@ class LearnerConfig(Section):
     def tree(self) -> Tree:
         """The values as TOML and JSON hold them, without those that are None."""
         tree = self.model_dump(mode="json", exclude_none=True)
-        if tree["optim"]["name"] == "sgd":  # newer than the first runs, whose names must stay valid
+        # These are newer than the first runs, whose names must stay valid.
+        if tree["optim"]["name"] == "sgd":
             del tree["optim"]["name"]
+        if not tree["train"]["sizes"]:
+            del tree["train"]["sizes"]
         return tree
 
     @property

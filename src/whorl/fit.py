@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from whorl.config import OptimConfig
-from whorl.data.inputs import Inputs
+from whorl.data.inputs import Inputs, scaled
 from whorl.data.source import batches
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Phase
@@ -85,7 +85,7 @@ def fit(
                 lr = learning_rate(phase.optim, epoch * len(plan) + number, len(plan), phase.epochs)
                 for group in optimiser.param_groups:
                     group["lr"] = lr
-                x = runtime.inputs(inputs.train(stored.to(runtime.device), views))
+                x = runtime.inputs(scaled(inputs.train(stored.to(runtime.device), views), phase.share(epoch)))
                 y = labels[torch.from_numpy(index)].to(runtime.device)
                 with runtime.autocast():
                     out: Output = forward(x)

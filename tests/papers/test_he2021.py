@@ -266,14 +266,14 @@ def test_ours_has_the_constants_of_the_appendix() -> None:
 @pytest.mark.parametrize("column", list(PAPER.columns))
 def test_table_2_varies_where_pseudo_labels_come_from(column: str, recipe: str) -> None:
     ours = table_config(2, "Ours", column, recipe)
-    scale = 1 if recipe == "paper" else 10  # fast has a tenth of the epochs
+    epochs = 120 if recipe == "paper" else 36
     pseudo = {
         "Scratch": PseudoConfig(features="scratch"),
         "PCA": PseudoConfig(features="pca"),
         "FFE": PseudoConfig(features="first"),
-        "UPL-10": PseudoConfig(refresh=10 // scale),
-        "UPL-20": PseudoConfig(refresh=20 // scale),
-        "UPL-30": PseudoConfig(refresh=30 // scale),
+        "UPL-10": PseudoConfig(refresh=10 * epochs // 120),
+        "UPL-20": PseudoConfig(refresh=20 * epochs // 120),
+        "UPL-30": PseudoConfig(refresh=30 * epochs // 120),
         "Ours": PseudoConfig(),
     }
     for row in PAPER.table(2).rows:
@@ -324,7 +324,7 @@ def test_other_figures_show_runs_of_the_tables() -> None:
     ("recipe", "epochs", "every"),
     [
         ("paper", None, (10, 20, 30)),
-        ("fast", None, (1, 2, 3)),
+        ("fast", None, (3, 6, 9)),
         ("demo", None, (1, 2, 3)),
         ("paper", 60, (5, 10, 15)),
         ("fast", 60, (5, 10, 15)),

@@ -15,6 +15,8 @@ from whorl.errors import WhorlError, unknown
 from whorl.types import ImageSource
 
 View = Callable[[Tensor, int, torch.Generator], Tensor]
+SMALLEST = 16
+"""Training on scaled images never goes below this side."""
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -98,6 +100,16 @@ def jitter(images: Tensor, generator: torch.Generator) -> Tensor:
     kind, draws = torch.rand(2, len(images), 1, 1, 1, generator=generator).to(images.device)
     changed = torch.where(kind < 2 / 3, brighter(images, draws), contrasted(images, draws))
     return torch.where(kind < 1 / 3, images.float(), changed)
+
+
+def scaled(prepared: Tensor, share: float) -> Tensor:
+    """Prepared images scaled down to a share of their side, but not below 16 pixels. Vectors stay as they are."""
+    side = prepared.shape[-1]
+    target = max(round(side * share), min(side, SMALLEST))
+    if prepared.ndim != 4 or target == side:
+        return prepared
+    out = F.interpolate(prepared, target, mode="bilinear", antialias=True, align_corners=False)
+    return out.contiguous(memory_format=torch.channels_last)
 
 
 @dataclass(frozen=True)

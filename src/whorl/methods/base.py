@@ -61,8 +61,15 @@ class Phase:
     """(epoch, images in the batch) → standard deviation of Gaussian noise added to the gradient."""
     after: Callable[[Batch], None] | None = None
     """Called after each update, for instance to project parameters or to update running statistics."""
+    sizes: tuple[float, ...] = ()
+    """Sides of the images in successive parts of the phase, as shares of the full side; empty for full images."""
     rate_key: str = "optim.lr"
     """The config key that sets the learning rate, named in the error if training diverges."""
+
+    def share(self, epoch: int) -> float:
+        """The side of the images in an epoch as a share of the full side; the last epoch has full images."""
+        left = (self.epochs - 1 - epoch) * len(self.sizes) // max(self.epochs, 1)
+        return self.sizes[len(self.sizes) - 1 - left] if self.sizes else 1.0
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ class Step:
     def phase(self, name: str, data: Samples, loss: Loss) -> Phase:
         """A phase with the recipe's epochs, batch size and optimiser."""
         epochs = self.train.first_epochs if self.initial else self.train.epochs
-        return Phase(name, data, loss, epochs, self.train.batch, self.optim)
+        return Phase(name, data, loss, epochs, self.train.batch, self.optim, sizes=self.train.sizes)
 
 
 @dataclass(frozen=True)

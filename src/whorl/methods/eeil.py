@@ -50,6 +50,7 @@ class Eeil(Method):
             loss=self._loss(step.freeze(), step.sizes, None),
             epochs=self.balanced_epochs,
             optim=step.optim.model_copy(update=steps),
+            sizes=(),
             rate_key="method.balanced_lr",
         )
         yield self._varied(step, balance, done=train.epochs)
