@@ -481,8 +481,8 @@ def test_smaller_images_come_first() -> None:
     assert [x.shape[-1] for x in seen] == [16, 16, 24, 24, 32, 32, 32]
     order = torch.randperm(8, generator=purpose.generator("shuffle", 0))
     full = ((images[order].double() / 255 - 0.5) / 0.25).permute(0, 3, 1, 2)
-    weights_1d = torch.tensor([1.0, 3.0, 3.0, 1.0], dtype=torch.float64) / 8  # the triangle of width 2 at half the side
-    inner = F.conv2d(full.reshape(-1, 1, 32, 32)[..., 1:, 1:], torch.outer(weights_1d, weights_1d)[None, None], stride=2)
+    line = torch.tensor([1.0, 3.0, 3.0, 1.0], dtype=torch.float64) / 8  # the triangle of width 2 at half the side
+    inner = F.conv2d(full.reshape(-1, 1, 32, 32)[..., 1:, 1:], torch.outer(line, line)[None, None], stride=2)
     torch.testing.assert_close(
         seen[0][:, :, 1:8, 1:8].double(), inner.reshape(8, 3, 14, 14)[:, :, :7, :7], atol=1e-5, rtol=0
     )
