@@ -171,4 +171,4 @@ def test_speed_is_images_over_time(arch: str, size: int, monkeypatch: pytest.Mon
     monkeypatch.setattr(speed, "time", Clock(1.0))
     train, extract = speed.measure(arch, size, Runtime(), 3.0)
     # Begin at 1; read at 2, 3, 4 → three rounds begin at less than 3 seconds; at 5 it stops, and 6 is the end.
-    assert train == extract == pytest.approx(2 * speed.IMAGES / 4)
+    assert train == extract == pytest.approx(2 * speed.BATCH / 4)

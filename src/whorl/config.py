@@ -87,6 +87,11 @@ class TrainConfig(Section):
     """Sides of the images in successive parts of a phase, as shares of the full side, for instance 0.5, 0.75, 1.
     Smaller images train faster. Empty trains on full images throughout."""
 
+    @property
+    def pixels(self) -> float:
+        """The mean number of pixels of an image over a phase, as a share of the full number."""
+        return sum(size**2 for size in self.sizes) / len(self.sizes) if self.sizes else 1.0
+
     @field_validator("sizes")
     @classmethod
     def _growing(cls, sizes: tuple[float, ...]) -> tuple[float, ...]:
@@ -198,8 +203,8 @@ class LearnerConfig(Section):
         The name of the set of constants that the values come from.
     classifier : {"fc", "nme"}
         The classifier whose answers count; scores are stored for both.
-    precision : {"fp32", "bf16"}
-        ``bf16`` uses autocast.
+    precision : {"fp32", "bf16", "auto"}
+        ``bf16`` uses autocast. ``auto`` is replaced by the faster of the two when learning begins.
     method : MethodConfig
         The name of the method, and its options.
     net : NetConfig
@@ -219,7 +224,7 @@ class LearnerConfig(Section):
     seed: int = Field(0, ge=0)
     recipe: str
     classifier: Literal["fc", "nme"]
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
     method: MethodConfig
     net: NetConfig
     train: TrainConfig
@@ -247,9 +252,22 @@ class LearnerConfig(Section):
 class ExperimentConfig(LearnerConfig):
     """One run: a learner's config, the data, and how they arrive."""
 
-    labels: Literal["pseudo", "given"] = "pseudo"
+    labels: Literal["pseudo", "given", "corrupted"] = "pseudo"
+    """``corrupted`` are true labels made wrong on purpose, to find out how good pseudo labels must be."""
+    label_acc: float | None = Field(None, ge=0, le=1)
+    """The share of right labels, with ``labels=corrupted``."""
     data: DataConfig
     stream: StreamConfig
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the learner receives labels with every task."""
+        return self.labels != "pseudo"
+
+    @property
+    def labels_said(self) -> str:
+        """The kind of labels in words; corrupted ones with their accuracy."""
+        return self.labels if self.label_acc is None else f"{self.labels} to {self.label_acc:g} (diagnostic)"
 
     @property
     def title(self) -> str:

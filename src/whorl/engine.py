@@ -47,7 +47,9 @@ class Learner:
         self, config: LearnerConfig, inputs: Inputs, runtime: Runtime, backbone: Backbone | None = None
     ) -> None:
         self.config: LearnerConfig = config
-        self.runtime: Runtime = replace(runtime, precision=config.precision)
+        if config.precision == "auto":
+            raise ValueError("choose a precision first, with whorl.runs.precision")
+        self.runtime: Runtime = runtime.at(config.precision)
         self._builder = Builder(config.net, config.seed, inputs, self.runtime, backbone)
         self.method: Method = method_of(config)
         clusterer = cluster.create(**config.cluster.model_dump())

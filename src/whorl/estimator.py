@@ -32,6 +32,7 @@ from whorl.progress import reporter
 from whorl.recipes import resolve_learner
 from whorl.runs.checkpoint import StateHeader, belonging
 from whorl.runs.model import ADVICE, is_model, load_state, save_state
+from whorl.runs.precision import faster
 from whorl.runtime import Runtime, find_device, threads_for
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray
 
@@ -484,7 +485,11 @@ class Whorl(BaseEstimator):
     def _new_learner(self, params: _Params, inputs: Inputs, backbone: Backbone | None) -> Learner:
         config = resolve_learner(params.asked(), inputs)
         check_learner(config)
-        return Learner(config, inputs, self._runtime(config), backbone)
+        runtime = self._runtime(config)
+        if config.precision == "auto":
+            precision, _ = faster(config.net.arch, inputs.size, runtime, backbone)
+            config = config.model_copy(update={"precision": precision})
+        return Learner(config, inputs, runtime, backbone)
 
     def _source(self, images: SamplesLike) -> ImageSource:
         with file_errors("the samples"):

@@ -1,4 +1,7 @@
-"""The evaluator: the only place that knows the true labels. Its results go into the scores and nowhere else."""
+"""The evaluator: the only place that knows the true labels. Its results go into the scores and nowhere else.
+
+The one exception is declared: with ``labels=corrupted``, the learner receives what :meth:`Evaluator.corrupted` returns.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ import numpy as np
 from whorl.classifier import Classifier
 from whorl.data.source import Concat
 from whorl.data.stream import Truth
+from whorl.labels.corrupt import corrupted
 from whorl.metrics.match import contingency, match
 from whorl.metrics.scores import label_quality, score
 from whorl.scores import TaskScores
-from whorl.types import IntArray
+from whorl.types import IntArray, Labelling
 
 
 class Evaluator:
@@ -33,6 +37,12 @@ class Evaluator:
         accs = {f"acc_{rule}": scores.acc for rule, scores in found.items()}
         labels = self._label_quality(task - 1, learned[-1])
         return TaskScores.model_validate({"task": task, "classes": sum(sizes), **chosen, **accs, **labels})
+
+    def corrupted(self, task: int, clustered: Labelling, accuracy: float, seed: int) -> IntArray:
+        """Labels of this accuracy for a task, confused as its clusters are (see :mod:`whorl.labels.corrupt`)."""
+        known = clustered.known
+        truth = self._truth.train[task - 1] - known
+        return corrupted(truth, clustered.ids - known, clustered.new, accuracy, seed) + known
 
     def _label_quality(self, index: int, learned: IntArray) -> dict[str, object]:
         """How good the pseudo labels of a task were; nothing if its labels were given."""

@@ -26,8 +26,9 @@ from whorl.runs.run import Run
 from whorl.runs.task1 import task1_key
 from whorl.runtime import Runtime, threads_for
 from whorl.scores import RunScores, Summary, TaskScores
+from whorl.seeds import derive
 from whorl.training import Halt
-from whorl.types import IntArray
+from whorl.types import Delivery, IntArray
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,14 @@ class Result:
 
 def check(config: ExperimentConfig) -> None:
     """Raise a ``WhorlError`` if a name is unknown or two values exclude each other. Needs no data."""
-    given, stream = config.labels == "given", config.stream
+    stream = config.stream
     sizes = (stream.first or stream.step, stream.step)
-    check_learner(config, sizes[: stream.tasks], given)
-    if given and config.pseudo != PseudoConfig():
+    check_learner(config, sizes[: stream.tasks], config.labelled)
+    if (config.labels == "corrupted") != (config.label_acc is not None):
+        raise WhorlError("`labels=corrupted` and `label_acc` need each other, for instance `label_acc=0.7`")
+    if config.labels == "corrupted" and config.pseudo.refresh:
+        raise WhorlError("`labels=corrupted` makes labels once per task; leave out `pseudo.refresh`")
+    if config.labels == "given" and config.pseudo != PseudoConfig():
         raise WhorlError(
             "`pseudo.features` and `pseudo.refresh` are about pseudo labels; leave them out with `labels=given`"
         )
@@ -108,10 +113,11 @@ def _checked(store: Run, tasks: int) -> RunScores:
 
 
 def _protocol(config: ExperimentConfig, data: Dataset) -> tuple[Stream, Evaluator]:
-    given, spec = config.labels == "given", config.stream
+    spec = config.stream
     sizes = split_sizes(len(data.class_names), spec.step, spec.first, spec.tasks)
     Memory(config.memory.policy, config.memory.quota).per_class(sum(sizes))  # raises if the quota is too small
-    method_of(config).check(config, sizes, given)
+    method_of(config).check(config, sizes, config.labelled)
+    given = config.labels == "given"
     stream, truth = class_incremental(data, sizes, spec.order, given)
     for task, delivery in enumerate(stream, 1):
         if len(delivery.images) < (delivery.new or 0):
@@ -189,7 +195,7 @@ class _Session:
         for number, delivery in enumerate(self.stream[done:], done + 1):
             self.reporter.task(number, delivery.new or 0)
             started = time.perf_counter() - spent.seconds
-            for position in learner.learn(delivery, self.reporter, halt):
+            for position in learner.learn(self._delivered(number, delivery, halt), self.reporter, halt):
                 assert position.record is not None
                 spent = Spent(
                     time.perf_counter() - started,
@@ -202,6 +208,17 @@ class _Session:
             self._score(started, spent)
             halt, spent = None, Spent()
         return tuple(self.steps)
+
+    def _delivered(self, number: int, delivery: Delivery, halt: Halt | None) -> Delivery:
+        """What the learner receives: the delivery of the stream, with corrupted labels if the config asks for them."""
+        config, learner = self.store.config, self.learner
+        if config.label_acc is None or number == 1:
+            return delivery
+        if halt is not None:
+            return replace(delivery, labels=halt.labels.ids)
+        found = learner.labeler.label(delivery, number, learner.known, learner.sight())
+        seed = derive(config.seed, "corrupt", number)
+        return replace(delivery, labels=self.evaluator.corrupted(number, found, config.label_acc, seed))
 
     def _take_over(self, task1: Run) -> None:
         """Task 1 from a run that has learned it; selecting exemplars and scoring are still done here."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -30,6 +30,10 @@ class Runtime:
     compile: bool = False
     workers: int = 2
     """Processes that read images which are not in memory."""
+
+    def at(self, precision: str) -> Runtime:
+        """The same with another precision."""
+        return replace(self, precision=precision)
 
     def place(self, module: M) -> M:
         """Move a module to the device, in the chosen memory layout."""

@@ -41,6 +41,7 @@ KEYS = {
     "--cluster": ("gmm", {"cluster.name": "gmm"}),
     "--epochs": ("3", {"train.epochs": "3", "train.first_epochs": "3"}),
     "--precision": ("bf16", {"precision": "bf16"}),
+    "--label-acc": ("0.7", {"label_acc": "0.7"}),
     "--set": ("optim.lr=0.125", {"optim.lr": "0.125"}),
 }
 """The flags of ``whorl run`` that set config values: an argument, and the values of the resolved config."""
@@ -56,6 +57,7 @@ BUDGET = {
     "--per-class": ("12", {"data.per_class": "12"}),
     "--tasks": ("2", {"stream.tasks": "2"}),
     "--recipe": ("fast", {"recipe": "fast"}),
+    "--precision": ("bf16", {"precision": "bf16"}),
     "--set": ("optim.lr=0.125", {"optim.lr": "0.125"}),
 }
 """The flags of ``whorl reproduce`` that set config values of all runs."""
@@ -137,7 +139,7 @@ def test_a_flag_of_reproduce_sets_its_key_in_all_runs(flag: str, asked: Asked, c
     found = []
     for words in ([], [flag, value]):
         call("reproduce", "he2021", "--table", "2", "--step", "10", *words, code=2)
-        paper, needs, recipe, budget, _, _ = asked.prepared
+        paper, needs, recipe, budget, _, _, _ = asked.prepared
         found.append([flat(config_of(paper, need.asked, recipe, budget).tree()) for need in needs])
     before, after = found
     assert len(after) == 14  # seven rows, on two data sets
@@ -148,7 +150,7 @@ def test_a_flag_of_reproduce_sets_its_key_in_all_runs(flag: str, asked: Asked, c
 def test_the_filters_of_reproduce(asked: Asked, call: Call) -> None:
     words = ["--table", "1", "--data", "cifar100", "--method", "wa", "--method", "icarl", "--step", "5", "--step", "10"]
     call("reproduce", "he2021", *words, "--labels", "given", "--seeds", "3", "--data-dir", "there", code=2)
-    _, needs, _, _, seeds, folders = asked.prepared
+    _, needs, _, _, seeds, folders, _ = asked.prepared
     found = {(n.cell.part, n.asked["method"]["name"], n.cell.column, n.asked["labels"]) for n in needs}
     assert found == {
         ("table 1", method, column, "given") for method in ("wa", "icarl") for column in ("cifar-5", "cifar-10")
@@ -178,7 +180,7 @@ def test_help_lists_every_flag(command: str, flags: type[Flags], more: set[str],
         ("set `data.per_class=9`", "set --per-class 9", "set --per-class 9"),
         ("set `optim.lr=0.1` or `labels=given`", "pass --set optim.lr=0.1 or --labels given", None),
         ("set `optim.lr`", "pass --set optim.lr=…", None),
-        ("set `precision=fp32`", "set --precision fp32", "pass --set precision=fp32"),
+        ("set `precision=fp32`", "set --precision fp32", None),
         ("the `net.head` of `method.name`", "the net.head of --method", "the net.head of method.name"),
         ("leave `classifier` out", "leave --classifier out", "leave classifier out"),
         ("start over with `fresh`", "start over with --fresh", "start over with --fresh of `whorl run`"),

@@ -8,9 +8,9 @@ from pathlib import Path
 import typer
 
 LITERAL = {
-    "labels": ("pseudo", "given"),
+    "labels": ("pseudo", "given", "corrupted"),
     "classifier": ("fc", "nme"),
-    "precision": ("fp32", "bf16"),
+    "precision": ("fp32", "bf16", "auto"),
     "stream.order": ("A", "B", "natural"),
     "memory.policy": ("per-class", "total"),
     "memory.reading": ("aligned", "reuse", "recluster"),

@@ -17,6 +17,7 @@ def doctor() -> None:
     import torch
 
     from whorl import __version__
+    from whorl.config import TrainConfig
     from whorl.recipes import RECIPES
     from whorl.runtime import Runtime, find_device
     from whorl.speed import measure
@@ -32,9 +33,9 @@ def doctor() -> None:
     say(f"device chosen by --device auto: {device}")
     train, extract = measure("resnet32", 32, Runtime(device), SECONDS)
     say(f"ResNet-32 on 32×32 images, float32: training {train:.0f} images/s, features {extract:.0f} images/s")
-    spec = RECIPES["fast"]["train"]
-    replayed = sum(5000 + 200 * task for task in range(1, 10)) * spec["epochs"]
-    hours = (spec["first_epochs"] * 5000 / train + replayed * (1 / train + 1 / extract)) / 3600
+    spec = TrainConfig(**RECIPES["fast"]["train"])
+    replayed = sum(5000 + 200 * task for task in range(1, 10)) * spec.epochs
+    hours = spec.pixels * (spec.first_epochs * 5000 / train + replayed * (1 / train + 1 / extract)) / 3600
     say(f"`whorl run --data cifar100 --recipe fast` over all ten tasks would take about {hours:.1f} hours here")
 
 

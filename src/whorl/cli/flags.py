@@ -16,6 +16,7 @@ from whorl.cli import complete
 from whorl.cli.lines import tell
 from whorl.errors import WhorlError
 
+_PRECISION = "fp32, bf16 (autocast), or auto: the faster one, measured for a second."
 _QUOTED = re.compile(r"(?:\b(set|raise|lower) )?`([a-z0-9_]+(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
 
 
@@ -158,9 +159,15 @@ class RunFlags(Flags):
         str | None,
         Opt(
             autocompletion=complete.values("labels"),
-            help="pseudo: cluster the new images; given: use their labels (supervised).",
+            help="pseudo: cluster the new images; given: use their labels (supervised); corrupted: use labels made "
+            "wrong on purpose (diagnostic, needs --label-acc).",
         ),
         Key("labels"),
+    ] = None
+    label_acc: Annotated[
+        float | None,
+        Opt(min=0, max=1, help="Share of right labels, with --labels corrupted."),
+        Key("label_acc"),
     ] = None
     recipe: Annotated[
         str | None,
@@ -251,7 +258,7 @@ class RunFlags(Flags):
     fresh: Annotated[bool, Opt("--fresh", help="Start from scratch and delete what this run has stored.")] = False
     strict: Annotated[bool, Opt("--strict", help="Stop at a broken image instead of skipping it.")] = False
     device: Annotated[str, Opt(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
-    precision: Annotated[str | None, Opt(help="fp32 or bf16 (autocast)."), Key("precision")] = None
+    precision: Annotated[str | None, Opt(help=_PRECISION), Key("precision")] = None
     channels_last: Annotated[bool, Opt(help="Memory layout of images.")] = True
     compile_: Annotated[bool, Opt("--compile", help="Compile the network, for long runs.")] = False
     workers: Annotated[int, Opt(min=0, max=256, help="Processes that decode images that do not fit in memory.")] = 2
@@ -298,5 +305,6 @@ class ReproduceFlags(Flags):
     report: Annotated[Path, Opt(help="The folder of the report.")] = Path("report")
     dry_run: Annotated[bool, Opt("--dry-run", help="Print the plan and stop.")] = False
     device: Annotated[str, Opt(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
+    precision: Annotated[str | None, Opt(help=_PRECISION), Key("precision")] = None
     compile_: Annotated[bool, Opt("--compile", help="Compile the network, for long runs.")] = False
     quiet: Annotated[bool, Opt("--quiet", help="No progress.")] = False

@@ -51,17 +51,21 @@ def print_time(prepared: Prepared, planned: Plan, runtime: Runtime, jobs: int, t
     if not planned.open:
         return
     torch.set_num_threads(threads)
-    rates: dict[tuple[str, int], tuple[float, float]] = {}
+    rates: dict[tuple[str, int, str], tuple[float, float]] = {}
     each: list[float] = []
     for job, finished in planned.remaining():
-        net = job.config.net.arch, prepared.sizes[job.config.data.name]
+        config = job.config
+        arch, size, precision = net = config.net.arch, prepared.sizes[config.data.name], config.precision
         if net not in rates:
-            with threads_for(net[0]):
-                rates[net] = measure(*net, runtime, MEASURE_SECONDS)
+            with threads_for(arch):
+                rates[net] = measure(arch, size, runtime.at(precision), MEASURE_SECONDS)
         train, extract = rates[net]
         later = sum(job.passes[max(finished, 1) :])
-        each.append(sum(job.passes[finished:]) / train + later / extract)
+        each.append(config.train.pixels * (sum(job.passes[finished:]) / train + later / extract))
     seconds = max(sum(each) / jobs, *each)
-    speeds = "; ".join(f"{arch} {size}×{size}: {train:.0f} images/s" for (arch, size), (train, _) in rates.items())
+    speeds = "; ".join(
+        f"{arch} {size}×{size} {precision}: {train:.0f} images/s"
+        for (arch, size, precision), (train, _) in rates.items()
+    )
     parallel = f"{jobs} jobs" if jobs > 1 else "one job"
     say(f"time      about {duration(seconds)} of training with {parallel} ({speeds} per job, measured now)")

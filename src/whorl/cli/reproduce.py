@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from whorl.cli.lines import Stopped, interruptible, say, tell
 from whorl.errors import WhorlError, count, unknown
 
 if TYPE_CHECKING:
-    from whorl.config import DataConfig, Tree
+    from whorl.config import DataConfig, ExperimentConfig, Tree
     from whorl.data.source import Dataset
     from whorl.grid.messages import Setup
     from whorl.grid.queue import Plan
@@ -47,6 +47,8 @@ def reproduce(flags: ReproduceFlags) -> None:
     seeds = flags.seeds or (2 if recipe == "demo" else paper.seeds)
     budget = _budget(flags, paper.stand_ins[instead].budget if instead else {})
     # Only now, when the arguments are checked: these import torch.
+    import torch
+
     from whorl.cli.gridplan import print_plan, print_time
     from whorl.cli.report import print_report, write_report
     from whorl.grid.messages import Setup
@@ -54,6 +56,7 @@ def reproduce(flags: ReproduceFlags) -> None:
     from whorl.papers import manifest
     from whorl.report.paper import file_names
     from whorl.runs.owned import Owned
+    from whorl.runs.precision import settled
     from whorl.runtime import Runtime, find_device
 
     runtime = Runtime(find_device(flags.device), compile=flags.compile_)
@@ -61,9 +64,14 @@ def reproduce(flags: ReproduceFlags) -> None:
     directories = _directories(flags.data_dir or (), choice.data or paper.data)
     if flags.dry_run:  # with a path, nothing is downloaded
         directories = {"cifar100": _archive(), **directories}
-    prepared = _prepare(paper, needs, recipe, budget, seeds, directories)
-    planned = plan(prepared.jobs, flags.out)
+
+    def settle(config: ExperimentConfig, data: Dataset) -> ExperimentConfig:
+        return settled(config, data, flags.out, runtime, flags.notify)
+
     threads = max(1, (os.cpu_count() or 1) // jobs)
+    torch.set_num_threads(threads)
+    prepared = _prepare(paper, needs, recipe, budget, seeds, directories, settle)
+    planned = plan(prepared.jobs, flags.out)
     if not prepared.jobs and len(prepared.left_out) == 1:
         raise WhorlError(*prepared.left_out)
     print_plan(paper, instead, prepared, planned, f"{recipe}, {count(seeds, 'seed')}")
@@ -140,7 +148,13 @@ def _require_folder(path: Path, key: str) -> None:
 
 
 def _prepare(
-    paper: Paper, needs: list[Need], recipe: str, budget: Tree, seeds: int, directories: dict[str, str]
+    paper: Paper,
+    needs: list[Need],
+    recipe: str,
+    budget: Tree,
+    seeds: int,
+    directories: dict[str, str],
+    settle: Callable[[ExperimentConfig, Dataset], ExperimentConfig],
 ) -> Prepared:
     from whorl.data.configured import load_configured
     from whorl.papers.jobs import prepare
@@ -151,7 +165,7 @@ def _prepare(
             raise WhorlError("cifar100 is not downloaded yet, and a plan needs it; `whorl data cifar100` downloads it")
         return load_configured(wanted, Path(where) if where else None, False, 2, ReproduceFlags.notify)
 
-    return prepare(paper, needs, recipe, budget, range(seeds), images)
+    return prepare(paper, needs, recipe, budget, range(seeds), images, settle)
 
 
 def _execute(planned: Plan, setup: Setup, jobs: int, quiet: bool) -> bool:

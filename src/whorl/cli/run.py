@@ -32,6 +32,7 @@ def run(flags: RunFlags) -> None:
     from whorl.progress import reporter
     from whorl.recipes import resolve
     from whorl.runs.changed import other_data, stored_as
+    from whorl.runs.precision import settled
     from whorl.runtime import Runtime, find_device
 
     runtime = Runtime(find_device(flags.device), "fp32", flags.channels_last, flags.compile_, flags.workers)
@@ -42,6 +43,7 @@ def run(flags: RunFlags) -> None:
             "`train.first_epochs=N` changes task 1, which is offline"
         )
     config, data = prepare(asked, flags.data_dir, flags.strict, flags.workers)
+    config = settled(config, data, flags.out, runtime, flags.notify)
     config = stored_as(flags.out, config, data)
     if changed := other_data(flags.out, config, data):
         flags.notify(changed)

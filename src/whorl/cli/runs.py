@@ -39,7 +39,7 @@ def list_runs(
     found: list[tuple[str, ...]] = []
     for run, scores in rows:
         state, summary = "finished" if scores.finished else "unfinished", scores.summary
-        about = run.path.name, run.config.method.name, run.config.labels, str(len(scores.steps))
+        about = run.path.name, run.config.method.name, run.config.labels_said, str(len(scores.steps))
         found.append((*about, number(summary.avg), number(summary.last), state))
     table(
         ("run", "method", "labels", "tasks", "avg", "last", "state"),
@@ -100,10 +100,8 @@ def print_run(path: Path, config: ExperimentConfig, steps: Sequence[TaskScores],
     """Print a run as a table."""
     from whorl.scores import NAMES
 
-    about = (
-        f"{config.data.name}, {config.method.name}, labels {config.labels}, recipe {config.recipe}, seed {config.seed}"
-    )
-    say(about)
+    about = f"{config.data.name}, {config.method.name}, labels {config.labels_said}"
+    say(f"{about}, recipe {config.recipe}, seed {config.seed}")
     say(str(path))
     own = list(dict.fromkeys(key for step in steps for key in step.method))
     keys = [key for key in NAMES if key != "acc5_plain" and any(step.score(key) is not None for step in steps)]

@@ -49,9 +49,18 @@ class Prepared:
 
 
 def prepare(
-    paper: Paper, needs: Sequence[Need], recipe: str, budget: Tree, seeds: Sequence[int], images: Images
+    paper: Paper,
+    needs: Sequence[Need],
+    recipe: str,
+    budget: Tree,
+    seeds: Sequence[int],
+    images: Images,
+    settle: Callable[[ExperimentConfig, Dataset], ExperimentConfig] = lambda config, _: config,
 ) -> Prepared:
-    """A job for each need and seed; all jobs of the lowest seed come before those of the next."""
+    """A job for each need and seed; all jobs of the lowest seed come before those of the next.
+
+    ``settle`` replaces what a config leaves open until the data are known, such as ``precision=auto``.
+    """
     passes = dict[str, tuple[int, ...]]()
     sizes, left_out = dict[str, int](), dict[str, list[Need]]()
     fills: list[tuple[Need, ExperimentConfig]] = []
@@ -63,6 +72,7 @@ def prepare(
             wanted, (identified, data) = config.data, loaded(config.data)
             _require_classes(paper, need, wanted, len(data.class_names))
             config = _without_idle_limit(config.model_copy(update={"data": identified}), len(data.class_names))
+            config = settle(config, data)
             title = config.title
             if title not in unique:
                 passes[title] = workload(config, data)

@@ -15,7 +15,10 @@ from whorl.report import plots
 from whorl.runs.owned import Owned
 from whorl.scores import NAMES
 
-_TELLING = ("method.name", "labels", "data.name", "stream.step", "pseudo.features", "pseudo.refresh", "recipe", "seed")
+_TELLING = (
+    "method.name", "labels", "label_acc", "data.name", "stream.step", "pseudo.features", "pseudo.refresh", "recipe",
+    "seed",
+)  # fmt: skip
 """The config keys that describe a run best, the most important one first."""
 
 

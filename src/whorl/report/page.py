@@ -70,7 +70,7 @@ class Shown:
     def summary(self, mark: str) -> str:
         """One line about the runs."""
         config, values = self.runs[0].config, self.runs[0].values
-        words = [config.method.name, f"labels {config.labels}", config.data.name, f"step {config.stream.step}"]
+        words = [config.method.name, f"labels {config.labels_said}", config.data.name, f"step {config.stream.step}"]
         words += [f"{config.stream.first} classes in task 1"] if config.stream.first else []
         words += [f"{key} {values[key]}" for key, usual in _USUAL.items() if values[key] != usual]
         return ", ".join([*words, f"setting {mark}"] if mark else words) + f": {count(len(self.runs), 'seed')}"
