@@ -144,10 +144,7 @@ def load_task(folder: Path, number: int, inputs: Inputs, run: str = "") -> State
     path = memory_file(folder, number)
     tensors, _ = read_part(path, Header, run)
     with belonging(path):
-        state = assembled(model, initial, tensors, sizes, header.names, header.inputs or inputs)
-    if len(sizes) != number:
-        raise WhorlError(f"{task_file(folder, number)} does not belong here (it is of task {len(sizes)}); {START_OVER}")
-    return state
+        return assembled(model, initial, tensors, sizes, header.names, header.inputs or inputs)
 
 
 def assembled(
@@ -201,10 +198,18 @@ def _means(found: Tensor, model: dict[str, Tensor]) -> FloatArray:
 
 def load_model(folder: Path, task: int, run: str = "") -> tuple[dict[str, Tensor], StateHeader]:
     """The model after a task, and the header of its file."""
+    tensors, header = _read_task(folder, task, run)
+    with belonging(task_file(folder, task)):
+        return model_of("model", tensors), header
+
+
+def _read_task(folder: Path, task: int, run: str) -> tuple[dict[str, Tensor], StateHeader]:
+    """The content of the file of a task; raises if it is the file of another task."""
     path = task_file(folder, task)
     tensors, header = read_part(path, StateHeader, run)
-    with belonging(path):
-        return model_of("model", tensors), header
+    if header.sizes and len(header.sizes) != task:
+        raise WhorlError(f"{path} does not belong here (it is of task {len(header.sizes)}); {START_OVER}")
+    return tensors, header
 
 
 def model_of(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -217,9 +222,8 @@ def model_of(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def load_labels(folder: Path, task: int, run: str = "") -> IntArray:
     """The labels that a task was learned with."""
-    path = task_file(folder, task)
-    tensors, _ = read_part(path, StateHeader, run)
-    with belonging(path):
+    tensors, _ = _read_task(folder, task, run)
+    with belonging(task_file(folder, task)):
         return numbers(tensors, "labels", len(model_of("model", tensors)["head.weight"]))
 
 

@@ -62,6 +62,8 @@ _RECORD = TypeAdapter(EpochRecord)
 _RECORD_KEYS = {*(field.name for field in fields(EpochRecord)), "images_per_second"}
 REPAIR = "repeat the command that made the run to write it again"
 """What to do about a damaged config."""
+REPAIR_LOG = "put back a copy of the file; the scores do not depend on it"
+"""What to do about a damaged log."""
 
 
 class NewerFormat(WhorlError):
@@ -176,11 +178,21 @@ class Run:
         except OSError as error:
             raise WhorlError(f"cannot read the folder {self.path}: {reason(error)}") from None
 
-    def begin(self) -> None:
-        """Write the config, unless it is stored already."""
+    def begin(self) -> str:
+        """Write the config, unless it is stored already. Returns a message if it replaces a damaged or missing one."""
         path, text = self.path / "config.toml", write_toml(self.config)
-        if not path.is_file() or path.read_bytes() != text.encode():
-            write_text(path, text)
+        if path.is_file() and path.read_bytes() == text.encode():
+            return ""
+        lost = (self.path / "scores.json").exists() and not os.path.lexists(path)
+        damaged = os.path.lexists(path) and not self._opens()
+        write_text(path, text)
+        return f"{path} was {'missing' if lost else 'damaged'} and has been written again" if lost or damaged else ""
+
+    def _opens(self) -> bool:
+        try:
+            return bool(Run.open(self.path))
+        except WhorlError:
+            return False
 
     def finished(self) -> RunScores | None:
         """The scores of a run that is finished and undamaged, else None. Needs no lock and writes nothing."""
@@ -226,7 +238,7 @@ class Run:
                     raise ValueError("unknown key")
                 found.append(record)
             except (ValueError, RecursionError) as error:
-                raise WhorlError(f"{path} is damaged in line {number} ({reason(error)}); remove the line") from None
+                raise WhorlError(f"{path} is damaged in line {number} ({reason(error)}); {REPAIR_LOG}") from None
         return found
 
     def save_epoch(self, task: int, halt: Halt, spent: Spent) -> None:
