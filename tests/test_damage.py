@@ -194,6 +194,7 @@ def test_every_command_survives_a_damaged_run(
     assert (str(folder) in checked_call(call, "list", code=0)) == lost
     err = checked_call(call, "show", str(folder), code=2 if shown_as_damaged(name, damage) else 0)
     assert err.startswith("whorl: ") == (name in err) == (str(folder) in err) == shown_as_damaged(name, damage)
+    assert (name == "epoch.safetensors" and err != "") == ("or resume the run without it" in err)
     if shown:
         other = f"runs/{(HALF if config is DONE else DONE).title}"
         checked_call(call, "compare", str(folder), other, "--plot", "compare.svg", code=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import ParamSpec
 
 from whorl.errors import WhorlError
@@ -17,11 +17,14 @@ from whorl.runs.checkpoint import (
     load_model,
     memory_file,
     read_part,
+    task_file,
 )
 from whorl.runs.run import REPAIR_LOG, NewerFormat, Run
 from whorl.scores import RunScores
 
 P = ParamSpec("P")
+REPAIR_EPOCH = "put back a copy of the file, or resume the run without it: the task starts again from its beginning"
+"""What to do about a damaged epoch file."""
 
 
 def damage(run: Run) -> list[str]:
@@ -42,15 +45,15 @@ def _damage(run: Run) -> Iterator[str]:
         raise
     except WhorlError as error:
         yield str(error)
-    stored = sorted(path.name for path in run.path.glob("*.safetensors"))
-    if scores is not None and scores.finished and not stored:
-        return  # only the results were kept
-    yield from _log_damage(run, scores)
     if scores is None:
-        tasks, memories = _numbers(stored, "task"), _numbers(stored, "memory")
+        tasks, memories = _numbers(run, "task"), _numbers(run, "memory")
     else:
         done = len(scores.steps)
         tasks, memories = list(range(1, done + 1)), [done] if done else []
+        needed = [*(task_file(run.path, number) for number in tasks), *(memory_file(run.path, n) for n in memories)]
+        if scores.finished and not any(map(os.path.lexists, needed)):
+            return  # only the results were kept
+    yield from _log_damage(run, scores)
     for number in tasks:
         yield from _raised(load_labels, run.path, number, run.config.hash)
     for number in memories:
@@ -59,7 +62,7 @@ def _damage(run: Run) -> Iterator[str]:
     if os.path.lexists(path) and not (scores and scores.finished):
         for line in _raised(load_epoch, path, run.config.hash):
             if os.path.lexists(path):  # otherwise the task was finished meanwhile
-                yield line
+                yield f"{line.rpartition('; ')[0]}; {REPAIR_EPOCH}"
 
 
 def _raised(check: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Iterator[str]:
@@ -70,9 +73,9 @@ def _raised(check: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> It
         yield str(error)
 
 
-def _numbers(names: Iterable[str], kind: str) -> list[int]:
+def _numbers(run: Run, kind: str) -> list[int]:
     """The numbers of the stored files ``kind-NN.safetensors``."""
-    words = [name.removesuffix(".safetensors").removeprefix(f"{kind}-") for name in names if name.startswith(kind)]
+    words = [path.stem.removeprefix(f"{kind}-") for path in sorted(run.path.glob(f"{kind}-*.safetensors"))]
     return [int(word) for word in words if word.isdecimal()]
 
 
