@@ -17,7 +17,7 @@ from whorl.engine import Learner
 from whorl.methods import method_class
 from whorl.recipes import resolve
 from whorl.reporter import EpochRecord, Silent
-from whorl.runs.files import read_tensors
+from whorl.runs.files import read_json, read_tensors, write_json, write_tensors
 from whorl.runtime import Runtime
 from whorl.scores import TaskScores, plain
 from whorl.types import ImageSource, IntArray
@@ -86,6 +86,15 @@ def stored(path: Path) -> dict[str, Tensor]:
     return {f"{file.name}:{name}": tensor for file in files for name, tensor in read_tensors(file)[0].items()}
 
 
+def unbind(path: Path) -> None:
+    """Rewrite the files of a run as versions did that stored no hash of the run in them."""
+    for file in path.glob("*.safetensors"):
+        tensors, about = read_tensors(file)
+        write_tensors(file, tensors, {key: value for key, value in about.items() if key != "run"})
+    scores = read_json(path / "scores.json")
+    write_json(path / "scores.json", {key: value for key, value in scores.items() if key != "run"})
+
+
 def stored_bytes(path: Path) -> dict[str, bytes]:
     """Every file in a run's folder except the lock, as bytes."""
     return {file.name: file.read_bytes() for file in path.iterdir() if file.is_file() and file.name != "lock"}
@@ -98,6 +107,16 @@ def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
 def numbers(steps: tuple[TaskScores, ...]) -> list[dict[str, Any]]:
     """The scores without the times."""
     return [{k: v for k, v in plain(step).items() if k not in ("seconds", "images_per_second")} for step in steps]
+
+
+class Notes(Silent):
+    """Remembers the lines for the user."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
 
 
 class Killed(Exception):

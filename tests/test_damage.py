@@ -173,6 +173,11 @@ def refused(config: ExperimentConfig, name: str, damage: Damage) -> bool:
     return name in NEEDED or (damage is _a_link_to_itself and name in ("log.jsonl", "lock"))
 
 
+def shown_as_damaged(name: str, damage: Damage) -> bool:
+    """Whether ``whorl show`` must name the file. A run may have no epoch file, and the lock stores nothing."""
+    return name != "lock" and (name != "epoch.safetensors" or damage is not _deleted)
+
+
 CASES = [(config, name) for config, names in ((DONE, OF_DONE), (HALF, OF_HALF)) for name in names]
 NAMED = {DONE.title: "done.toml", HALF.title: "half.toml"}
 
@@ -187,7 +192,9 @@ def test_every_command_survives_a_damaged_run(
     shown = name in ("config.toml", "scores.json")
     lost = name == "config.toml" or (shown and damage is not _deleted)
     assert (str(folder) in checked_call(call, "list", code=0)) == lost
-    checked_call(call, "show", str(folder), code=2 if lost else 0)
+    err = checked_call(call, "show", str(folder), code=2 if shown_as_damaged(name, damage) else 0)
+    assert err.startswith("whorl: ") == (name in err) == (str(folder) in err) == shown_as_damaged(name, damage)
+    assert (name == "epoch.safetensors" and err != "") == ("or resume the run without it" in err)
     if shown:
         other = f"runs/{(HALF if config is DONE else DONE).title}"
         checked_call(call, "compare", str(folder), other, "--plot", "compare.svg", code=2)
@@ -202,6 +209,9 @@ def test_every_command_survives_a_damaged_run(
     elif name == "epoch.safetensors" and config is HALF and damage is not _deleted:
         assert err.startswith(f"{folder / name} is not used (")
         assert err.endswith("; task 2 starts again\n")
+    elif name == "config.toml":
+        was = "missing" if damage is _deleted else "damaged"
+        assert err == f"{folder / name} was {was} and has been written again\n"
     else:
         assert err == ""
 

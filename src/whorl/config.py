@@ -272,8 +272,19 @@ class ExperimentConfig(LearnerConfig):
     @property
     def title(self) -> str:
         """The name of the run's folder: readable words, then the hash."""
-        data = "".join(c if c.isalnum() else "-" for c in self.data.name).strip("-")[:40]
+        return self._named(_with_hyphens(self.data.name).strip("-")[:40])
+
+    @property
+    def earlier_title(self) -> str:
+        """The name that the folder had in versions that did not shorten the name of the data set."""
+        return self._named(_with_hyphens(self.data.name))
+
+    def _named(self, data: str) -> str:
         return f"{data}-{self.method.name}-{self.labels}-step{self.stream.step}-seed{self.seed}-{self.hash}"
+
+
+def _with_hyphens(name: str) -> str:
+    return "".join(char if char.isalnum() else "-" for char in name)
 
 
 def digest(tree: Tree) -> str:

@@ -90,7 +90,7 @@ def run(
             store.clear()
         before = _checked(store, len(stream))
         if before.finished:
-            store.begin()
+            _begin(store, reporter or Silent())
             store.tidy(len(before.steps), finished=True)
             return Result(store.path, config, before.steps)
         learner = Learner(config, data.inputs, runtime or Runtime())
@@ -110,6 +110,12 @@ def _checked(store: Run, tasks: int) -> RunScores:
             f"{'finished' if scores.finished else 'unfinished'}); {START_OVER}"
         )
     return scores
+
+
+def _begin(store: Run, reporter: Reporter) -> None:
+    """Write the config, and report it if the stored one was damaged."""
+    if line := store.begin():
+        reporter.note(line)
 
 
 def _protocol(config: ExperimentConfig, data: Dataset) -> tuple[Stream, Evaluator]:
@@ -175,7 +181,7 @@ class _Session:
         except WhorlError as error:
             self.reporter.note(f"{store.path / 'epoch.safetensors'} is not used ({error}); task {number} starts again")
             halt, spent, length = None, Spent(), store.log_before(number)
-        store.begin()
+        _begin(store, self.reporter)
         store.tidy(number - 1, finished=False)
         store.cut_log(length)
         return halt, spent
@@ -228,7 +234,7 @@ class _Session:
             self.learner.take_over(self.stream[0], model, settled)
         except WhorlError as error:
             raise WhorlError(f"{task_file(task1.path, 1)}: {error}") from None
-        self.store.begin()
+        _begin(self.store, self.reporter)
         self.store.cut_log(0)
         self._score(started, Spent(), taken_from=task1.path.name)
 

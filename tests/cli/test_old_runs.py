@@ -16,7 +16,7 @@ from whorl.experiment import run
 from whorl.runs.files import read_tensors, write_tensors
 from whorl.runs.run import Run
 
-NEW_KEYS = {"format", "known", "new", "sessions", "sizes", "names", "inputs"}
+NEW_KEYS = {"format", "known", "new", "sessions", "sizes", "names", "inputs", "run"}
 """Keys in the headers of checkpoints that format 1 does not have."""
 
 

@@ -27,7 +27,7 @@ def test_the_whole_paper_in_small(tmp_path: Path) -> None:
     plan = whorl(*words, "--dry-run", cwd=tmp_path).stdout  # with 2 epochs, UPL-10, -20 and -30 are the same runs
     assert "237 cells need 100 runs" in plan
     assert "task 1 is trained in 21 runs and reused by 79" in plan
-    assert re.search(r"time +about \S+ of training with \d+ jobs? \(tiny 8×8: \d+ images/s", plan)
+    assert re.search(r"time +about \S+ of training with \d+ jobs? \(tiny 8×8 fp32: \d+ images/s", plan)
     assert not (tmp_path / "runs").exists()
 
     done = whorl(*words, cwd=tmp_path)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import checks
 from conftest import Call
-from whorl.config import DataConfig, ExperimentConfig, read_toml
+from whorl.config import DataConfig, ExperimentConfig, read_toml, write_toml
 from whorl.data import load
 from whorl.runs.run import Run
 
@@ -53,6 +54,19 @@ def test_one_more_photo_is_announced(photos: Path, tmp_path: Path, call: Call) -
     assert len(runs(tmp_path / "runs")) == 3
 
 
+def test_other_contents_of_as_many_photos_are_announced(photos: Path, tmp_path: Path, call: Call) -> None:
+    call(*WORDS)
+    (stored,) = runs(tmp_path / "runs")
+    Image.new("RGB", (8, 8), (1, 2, 3)).save(photos / "cat" / "0.bmp")
+    err = call(*WORDS)[1]
+    assert (
+        f"{Path('runs') / stored.name} has the same settings but other data: as many training samples as before, but "
+        "the contents differ; this is a new run from task 1; to go on with the stored one, use its data again, for "
+        "instance by putting back the earlier files" in err
+    )
+    assert "16" not in err.split("other data")[1].splitlines()[0]
+
+
 def test_damaged_folders_are_passed_over(photos: Path, tmp_path: Path, call: Call) -> None:
     call(*WORDS)
     (stored,) = runs(tmp_path / "runs")
@@ -75,7 +89,8 @@ def test_a_run_of_an_earlier_version_is_continued(tmp_path: Path, call: Call) ->
     before = Run.at(tmp_path / "runs", config.model_copy(update={"data": section}))
     shutil.copytree(stored, before.path)
     shutil.rmtree(stored)
-    before.begin()
+    checks.unbind(before.path)
+    (before.path / "config.toml").write_text(write_toml(before.config))
     out, err = call(*WORDS)
     assert runs(tmp_path / "runs") == [before.path]
     assert "changed" not in err

@@ -17,7 +17,6 @@ from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset
 from whorl.engine import Learner
 from whorl.experiment import run
-from whorl.reporter import Silent
 from whorl.runs import checkpoint, files
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
@@ -55,16 +54,6 @@ DAMAGES = [
 ]  # fmt: skip
 
 
-class Notes(Silent):
-    """Remembers the lines for the user."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_epoch_costs_the_task_and_not_the_run(
     damage: Callable[[dict[str, Tensor], dict[str, Any]], None], small_data: Dataset, tmp_path: Path
@@ -78,7 +67,7 @@ def test_a_damaged_epoch_costs_the_task_and_not_the_run(
     tensors, about = files.read_tensors(path)
     damage(tensors, about)
     files.write_tensors(path, tensors, about)
-    notes = Notes()
+    notes = checks.Notes()
     again = run(config, small_data, tmp_path, reporter=notes)
     (line,) = notes.lines
     assert line.startswith(f"{path} is not used (")

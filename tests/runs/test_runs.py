@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -176,11 +177,88 @@ def test_files_of_another_run_are_not_taken(config: ExperimentConfig, small_data
     with pytest.raises(WhorlError, match="does not belong here"):
         run(config, small_data, tmp_path)
     cosine = run(checks.small_config(net__head="linear-nobias"), small_data, tmp_path)
+    checks.unbind(cosine.path)
     (path / "task-02.safetensors").write_bytes((cosine.path / "task-02.safetensors").read_bytes())
     with pytest.raises(WhorlError, match=r"the stored weights do not fit this network .*start over with `fresh`"):
         run(config, small_data, tmp_path)
     (path / "task-02.safetensors").write_bytes(kept)
     assert run(config, small_data, tmp_path).summary.last
+
+
+@pytest.mark.parametrize("name", ["scores.json", "task-01.safetensors", "task-02.safetensors", "memory-02.safetensors"])
+def test_files_of_another_seed_are_refused(
+    name: str, config: ExperimentConfig, small_data: Dataset, tmp_path: Path
+) -> None:
+    """Their checksums are valid and everything in them fits; files without the hash of a run are read."""
+    other = checks.small_config(seed=1)
+    for each in (config, other):
+        with pytest.raises(checks.Killed):
+            run(each, small_data, tmp_path, reporter=checks.KillAfter(5))
+    mine, theirs = Run.at(tmp_path, config).path / name, Run.at(tmp_path, other).path / name
+    mine.write_bytes(theirs.read_bytes())
+    with pytest.raises(WhorlError, match=f"^{mine} belongs to another run .*{other.hash}, not {config.hash}"):
+        run(config, small_data, tmp_path)
+    left_out = store.stored(tmp_path)[1]
+    assert [str(mine) in line for line in left_out] == ([True] if name == "scores.json" else [])
+    assert Run.at(tmp_path, config).has_task1() is (name in ("task-02.safetensors", "memory-02.safetensors"))
+    checks.unbind(theirs.parent)
+    mine.write_bytes(theirs.read_bytes())
+    assert run(config, small_data, tmp_path).summary.last
+
+
+def test_an_epoch_of_another_seed_costs_that_task(
+    config: ExperimentConfig, small_data: Dataset, tmp_path: Path
+) -> None:
+    whole, other = run(config, small_data, tmp_path / "whole"), checks.small_config(seed=1)
+    for each in (config, other):
+        with pytest.raises(checks.Killed):
+            run(each, small_data, tmp_path, reporter=checks.KillAfter(5))
+    mine, theirs = (Run.at(tmp_path, each).path / "epoch.safetensors" for each in (config, other))
+    mine.write_bytes(theirs.read_bytes())
+    notes = checks.Notes()
+    again = run(config, small_data, tmp_path, reporter=notes)
+    (line,) = notes.lines
+    assert line.startswith(f"{mine} is not used ({mine} belongs to another run (")
+    assert line.endswith("; task 3 starts again")
+    assert checks.same(checks.stored(again.path), checks.stored(whole.path))
+
+
+def test_a_run_without_hashes_in_its_files_is_resumed(
+    config: ExperimentConfig, small_data: Dataset, tmp_path: Path
+) -> None:
+    whole = run(config, small_data, tmp_path / "whole")
+    with pytest.raises(checks.Killed):
+        run(config, small_data, tmp_path, reporter=checks.KillAfter(5))
+    checks.unbind(Run.at(tmp_path, config).path)
+    notes = checks.Notes()
+    again = run(config, small_data, tmp_path, reporter=notes)
+    assert notes.lines == []
+    assert checks.same(checks.stored(again.path), checks.stored(whole.path))
+
+
+def test_a_copy_of_a_folder_is_not_another_run(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
+    original = run(config, small_data, tmp_path).path
+    renamed = tmp_path / config.title.replace("seed0", "seed7")
+    shutil.copytree(original, renamed)
+    (tmp_path / "a-link").symlink_to(original)
+    found, left_out = store.stored(tmp_path)
+    assert [each.path for each, _ in found] == [original]
+    (wrong_name, copy) = left_out
+    assert wrong_name.startswith(f"config.toml of run {renamed} belongs to {config.title}: ")
+    assert copy == f"{tmp_path / 'a-link'} is a copy of {original} or a link to it; remove one of the two"
+
+
+def test_a_folder_named_by_an_earlier_version_is_a_run(tmp_path: Path) -> None:
+    """They did not shorten the name of the data set. Beside a folder with the present name, it is a copy."""
+    config = checks.small_config(data__name="hub:./" + "long/" * 10)
+    rest = f"-ours-pseudo-step2-seed0-{config.hash}"
+    assert config.title == "hub--" + "-long" * 7 + rest
+    assert config.earlier_title == "hub--" + "-long" * 10 + "-" + rest
+    for each in (config.earlier_title, config.title):
+        (tmp_path / each).mkdir()
+        (tmp_path / each / "config.toml").write_text(write_toml(config))
+        assert [run.path.name for run, _ in store.stored(tmp_path)[0]] == [each]
+    assert len(store.stored(tmp_path)[1]) == 1
 
 
 class Counter:

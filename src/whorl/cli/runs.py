@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,20 +57,44 @@ def show(
     out: Annotated[Path, typer.Option(help="The folder of runs.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print everything stored as one JSON document.")] = False,
 ) -> None:
-    """Show one run: the settings that were changed, its scores after each task, and where it was computed."""
+    """Show one run (changed settings, scores after each task, where it was computed), and check all its files."""
     found = find_run(run, out)
+    from whorl.runs.verify import damage
     from whorl.scores import to_json
 
-    scores = found.scores()
+    damaged = damage(found)
+    scores = _readable_scores(found)
     if as_json:
-        say_json({"run": str(found.path), "config": found.config.tree(), **json.loads(to_json(scores))})
-        return
-    print_run(found.path, found.config, scores.steps, scores.summary)
-    if changed := _changed(found.config):
+        known = {} if scores is None else json.loads(to_json(scores))
+        say_json({"run": str(found.path), "config": found.config.tree(), **known})
+    else:
+        _print_stored(found, scores)
+    for line in damaged:
+        RunFlags.notify(f"whorl: {line}")
+    if damaged:
+        raise typer.Exit(2)
+
+
+def _readable_scores(run: Run) -> RunScores | None:
+    """The scores of a run; None if they are damaged."""
+    try:
+        return run.scores()
+    except WhorlError:
+        return None
+
+
+def _print_stored(run: Run, scores: RunScores | None) -> None:
+    """Print the config of a run, and its scores if they can be read."""
+    if scores is None:
+        print_about(run.path, run.config)
+    else:
+        print_run(run.path, run.config, scores.steps, scores.summary)
+    if changed := _changed(run.config):
         say(f"changed: {changed}")
-    print_provenance(scores)
-    if not scores.finished:
-        say("unfinished; repeat the command that began it to resume it")
+    if scores is not None:
+        print_provenance(scores)
+        if not scores.finished:
+            say("unfinished; repeat the command that began it to resume it")
 
 
 def find_run(name: str, out: Path) -> Run:
@@ -81,7 +106,7 @@ def find_run(name: str, out: Path) -> Run:
 
 
 def _folder_of(name: str, out: Path) -> Path:
-    if (Path(name) / "config.toml").is_file():
+    if any(os.path.lexists(Path(name) / file) for file in ("config.toml", "scores.json")):
         return Path(name)
     matching = [e for e in folders(out) if name and (e.name.startswith(name) or e.name.endswith(name))]
     if len(matching) == 1:
@@ -96,13 +121,18 @@ def folders(out: Path) -> list[Path]:
     return sorted(entry for entry in out.iterdir() if entry.is_dir()) if out.is_dir() else []
 
 
+def print_about(path: Path, config: ExperimentConfig) -> None:
+    """Print the main settings of a run and its folder."""
+    method, labels = config.method.name, config.labels_said
+    say(f"{config.data.name}, {method}, labels {labels}, recipe {config.recipe}, seed {config.seed}")
+    say(str(path))
+
+
 def print_run(path: Path, config: ExperimentConfig, steps: Sequence[TaskScores], summary: Summary) -> None:
     """Print a run as a table."""
     from whorl.scores import NAMES
 
-    about = f"{config.data.name}, {config.method.name}, labels {config.labels_said}"
-    say(f"{about}, recipe {config.recipe}, seed {config.seed}")
-    say(str(path))
+    print_about(path, config)
     own = list(dict.fromkeys(key for step in steps for key in step.method))
     keys = [key for key in NAMES if key != "acc5_plain" and any(step.score(key) is not None for step in steps)]
     rows: list[tuple[str, ...]] = []

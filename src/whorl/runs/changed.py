@@ -33,22 +33,30 @@ def other_data(out: Path, config: ExperimentConfig, data: Dataset) -> str | None
         with suppress(WhorlError, OSError):
             run = Run.open(path)
             if _with_data(run.config, fingerprint="") == plain:
-                images = f"{len(data.train)} training samples" + _before(run)
+                what, how = _difference(len(data.train), _before(run))
                 return (
-                    f"{path} has the same settings but other data: now {images}; this is a new run from task 1; "
-                    "to go on with the stored one, use its data again, for instance by moving new images elsewhere"
+                    f"{path} has the same settings but other data: {what}; this is a new run from task 1; "
+                    f"to go on with the stored one, use its data again, for instance by {how}"
                 )
     return None
+
+
+def _difference(now: int, before: int | None) -> tuple[str, str]:
+    """How the data differ from those of a stored run with ``before`` training samples, and how to undo it."""
+    if now == before:
+        return "as many training samples as before, but the contents differ", "putting back the earlier files"
+    counts = f"now {now} training samples" + ("" if before is None else f", then {before}")
+    return counts, "moving new images elsewhere"
 
 
 def _with_data(config: ExperimentConfig, **values: str) -> ExperimentConfig:
     return config.model_copy(update={"data": config.data.model_copy(update=values)})
 
 
-def _before(run: Run) -> str:
-    """How many training samples a stored run had, if it has learned all of them."""
+def _before(run: Run) -> int | None:
+    """How many training samples a stored run had; None if it has not learned all of them."""
     with suppress(WhorlError):
         scores = run.scores()
         if scores.finished and run.config.stream.tasks is None:
-            return f", then {sum(map(len, run.labels(len(scores.steps))))}"
-    return ""
+            return sum(map(len, run.labels(len(scores.steps))))
+    return None

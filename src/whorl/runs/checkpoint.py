@@ -1,4 +1,8 @@
-"""Checkpoints: the state of a learner, or its position inside a step, as safetensors files."""
+"""Checkpoints: the state of a learner, or its position inside a step, as safetensors files.
+
+Each file of a run stores the hash of the run's config. Functions that take it as ``run`` refuse the files of other
+runs. Files without a hash, of older versions, are read; an empty ``run`` stores and compares nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from torch import Tensor
 from whorl.config import reason
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
-from whorl.runs.files import START_OVER, nest, read_tensors, unnest, write_tensors
+from whorl.runs.files import OWN_FILE, START_OVER, nest, read_tensors, unnest, write_tensors
 from whorl.scores import Provenance
 from whorl.state import State
 from whorl.training import Halt
@@ -43,6 +47,9 @@ class Header(BaseModel):
     """The header of a tensor file. An unknown key means that the file is damaged."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    run: str = ""
+    """The hash of the run's config."""
 
 
 class Position(Header):
@@ -90,14 +97,33 @@ def read_header(schema: type[H], about: dict[str, Any]) -> H:
     return schema.model_validate_json(json.dumps(about), strict=True)
 
 
-def save_task(folder: Path, number: int, state: State, labels: Labelling) -> None:
+def read_part(path: Path, schema: type[H], run: str) -> tuple[dict[str, Tensor], H]:
+    """The tensors and the header of a file; raises if it is damaged or belongs to another run than ``run``."""
+    tensors, about = read_tensors(path)
+    with belonging(path):
+        found = read_header(schema, about)
+    require_run(path, found.run, run)
+    return tensors, found
+
+
+def require_run(path: Path, stored: str, run: str) -> None:
+    """Raise if the hash ``stored`` in a file is that of another run."""
+    if stored and run and stored != run:
+        raise WhorlError(f"{path} belongs to another run (its config has the hash {stored}, not {run}); {OWN_FILE}")
+
+
+def _about(run: str) -> dict[str, object]:
+    return {"run": run} if run else {}
+
+
+def save_task(folder: Path, number: int, state: State, labels: Labelling, run: str = "") -> None:
     """Write the files of a finished task: the model and the labels it was learned with, then the exemplars."""
     tensors = nest("model", state.model) | {"labels": torch.from_numpy(labels.ids)}
-    write_tensors(task_file(folder, number), tensors, state_header(state))
+    write_tensors(task_file(folder, number), tensors, {**_about(run), **state_header(state)})
     memory = dict(state.memory)
     if state.means is not None:
         memory["means"] = torch.from_numpy(state.means)
-    write_tensors(folder / f"memory-{number:02}.safetensors", memory)
+    write_tensors(memory_file(folder, number), memory, _about(run))
 
 
 def task_file(folder: Path, number: int) -> Path:
@@ -105,19 +131,20 @@ def task_file(folder: Path, number: int) -> Path:
     return folder / f"task-{number:02}.safetensors"
 
 
-def load_task(folder: Path, number: int, inputs: Inputs) -> State:
+def memory_file(folder: Path, number: int) -> Path:
+    """Where the exemplars after a task are stored."""
+    return folder / f"memory-{number:02}.safetensors"
+
+
+def load_task(folder: Path, number: int, inputs: Inputs, run: str = "") -> State:
     """The state after task ``number``. Files of format 1 lack the input preparation, which ``inputs`` replaces."""
-    model, header = load_model(folder, number)
-    initial = model if number == 1 else load_model(folder, 1)[0]
+    model, header = load_model(folder, number, run)
+    initial = model if number == 1 else load_model(folder, 1, run)[0]
     sizes = header.sizes or _sizes(folder, number)
-    path = folder / f"memory-{number:02}.safetensors"
-    tensors, about = read_tensors(path)
+    path = memory_file(folder, number)
+    tensors, _ = read_part(path, Header, run)
     with belonging(path):
-        read_header(Header, about)
-        state = assembled(model, initial, tensors, sizes, header.names, header.inputs or inputs)
-    if len(sizes) != number:
-        raise WhorlError(f"{task_file(folder, number)} does not belong here (it is of task {len(sizes)}); {START_OVER}")
-    return state
+        return assembled(model, initial, tensors, sizes, header.names, header.inputs or inputs)
 
 
 def assembled(
@@ -169,12 +196,20 @@ def _means(found: Tensor, model: dict[str, Tensor]) -> FloatArray:
     return found.numpy()
 
 
-def load_model(folder: Path, task: int) -> tuple[dict[str, Tensor], StateHeader]:
+def load_model(folder: Path, task: int, run: str = "") -> tuple[dict[str, Tensor], StateHeader]:
     """The model after a task, and the header of its file."""
+    tensors, header = _read_task(folder, task, run)
+    with belonging(task_file(folder, task)):
+        return model_of("model", tensors), header
+
+
+def _read_task(folder: Path, task: int, run: str) -> tuple[dict[str, Tensor], StateHeader]:
+    """The content of the file of a task; raises if it is the file of another task."""
     path = task_file(folder, task)
-    tensors, about = read_tensors(path)
-    with belonging(path):
-        return model_of("model", tensors), read_header(StateHeader, about)
+    tensors, header = read_part(path, StateHeader, run)
+    if header.sizes and len(header.sizes) != task:
+        raise WhorlError(f"{path} does not belong here (it is of task {len(header.sizes)}); {START_OVER}")
+    return tensors, header
 
 
 def model_of(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -185,12 +220,10 @@ def model_of(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return model
 
 
-def load_labels(folder: Path, task: int) -> IntArray:
+def load_labels(folder: Path, task: int, run: str = "") -> IntArray:
     """The labels that a task was learned with."""
-    path = task_file(folder, task)
-    tensors, about = read_tensors(path)
-    with belonging(path):
-        read_header(StateHeader, about)
+    tensors, _ = _read_task(folder, task, run)
+    with belonging(task_file(folder, task)):
         return numbers(tensors, "labels", len(model_of("model", tensors)["head.weight"]))
 
 
@@ -200,13 +233,14 @@ def _sizes(folder: Path, number: int) -> tuple[int, ...]:
     return tuple(after - before for before, after in pairwise([0, *classes]))
 
 
-def save_epoch(path: Path, task: int, halt: Halt, spent: Spent, log: int) -> None:
+def save_epoch(path: Path, task: int, halt: Halt, spent: Spent, log: int, run: str = "") -> None:
     """Write the position inside a task."""
     tensors = {"labels": torch.from_numpy(halt.labels.ids)}
     tensors |= nest("model", halt.model) | nest("optimiser", halt.optimiser)
     for number, start in enumerate(halt.starts):
         tensors |= nest(f"start.{number}", start)
     about = Position(
+        run=run,
         format=FORMAT,
         task=task,
         phase=halt.phase,
@@ -220,11 +254,10 @@ def save_epoch(path: Path, task: int, halt: Halt, spent: Spent, log: int) -> Non
     write_tensors(path, tensors, about.model_dump())
 
 
-def load_epoch(path: Path) -> tuple[Position, Halt | None, Spent]:
+def load_epoch(path: Path, run: str = "") -> tuple[Position, Halt | None, Spent]:
     """The position in an epoch file. A file of format 1 cannot be continued from: its halt is None."""
-    tensors, about = read_tensors(path)
+    tensors, where = read_part(path, Position, run)
     with belonging(path):
-        where = read_header(Position, about)
         spent = Spent(where.seconds, where.training_seconds, where.images, where.sessions)
         if where.format < FORMAT:
             return where, None, Spent()

@@ -25,6 +25,8 @@ from whorl.errors import WhorlError
 
 START_OVER = "put back a copy of the file, or start over with `fresh`"
 """What to do about a damaged file of a run."""
+OWN_FILE = "put back the file of this run, or start over with `fresh`"
+"""What to do about a file of another run."""
 TEMPORARY = ".whorl-tmp"
 """The ending of a file that is being written."""
 _BLANK = "0" * 64

@@ -62,6 +62,8 @@ _RECORD = TypeAdapter(EpochRecord)
 _RECORD_KEYS = {*(field.name for field in fields(EpochRecord)), "images_per_second"}
 REPAIR = "repeat the command that made the run to write it again"
 """What to do about a damaged config."""
+REPAIR_LOG = "put back a copy of the file; the scores do not depend on it"
+"""What to do about a damaged log."""
 
 
 class NewerFormat(WhorlError):
@@ -94,15 +96,15 @@ class Run:
         try:
             read_bytes(file)
             config = checked(ExperimentConfig, read_toml(file))
-            title = config.title
+            titles = config.title, config.earlier_title
         except OSError as error:
             raise WhorlError(f"cannot read {file}: {reason(error)}; {REPAIR}") from None
         except (WhorlError, ValueError, RecursionError) as error:
             why = reason(error).replace("`", "")  # keys of the file, not flags
             raise WhorlError(f"config.toml of run {path}: {why}; {REPAIR}") from None
-        if not path.resolve().name.endswith(config.hash):
+        if path.resolve().name not in titles:
             raise WhorlError(
-                f"config.toml of run {path} belongs to {title}: the file was changed, or the folder was renamed or "
+                f"config.toml of run {path} belongs to {titles[0]}: the file was changed, or the folder was renamed or "
                 f"copied; {REPAIR}, or give the folder that name"
             )
         return cls(path, config)
@@ -176,11 +178,21 @@ class Run:
         except OSError as error:
             raise WhorlError(f"cannot read the folder {self.path}: {reason(error)}") from None
 
-    def begin(self) -> None:
-        """Write the config, unless it is stored already."""
+    def begin(self) -> str:
+        """Write the config, unless it is stored already. Returns a message if it replaces a damaged or missing one."""
         path, text = self.path / "config.toml", write_toml(self.config)
-        if not path.is_file() or path.read_bytes() != text.encode():
-            write_text(path, text)
+        if path.is_file() and path.read_bytes() == text.encode():
+            return ""
+        lost = (self.path / "scores.json").exists() and not os.path.lexists(path)
+        damaged = os.path.lexists(path) and not self._opens()
+        write_text(path, text)
+        return f"{path} was {'missing' if lost else 'damaged'} and has been written again" if lost or damaged else ""
+
+    def _opens(self) -> bool:
+        try:
+            return bool(Run.open(self.path))
+        except WhorlError:
+            return False
 
     def finished(self) -> RunScores | None:
         """The scores of a run that is finished and undamaged, else None. Needs no lock and writes nothing."""
@@ -199,9 +211,12 @@ class Run:
         version = found.get("format")
         if isinstance(version, int) and version > FORMAT:
             raise NewerFormat(f"{self.path} has format {version}, made by a newer whorl; update this one ({FORMAT})")
+        owner = found.pop("run", "")
         known = {*RunScores.model_fields, *Summary.model_fields}
-        if version not in range(1, FORMAT + 1) or not {"steps", "finished"} <= found.keys() <= known:
+        valid = version in range(1, FORMAT + 1) and isinstance(owner, str)
+        if not valid or not {"steps", "finished"} <= found.keys() <= known:
             raise WhorlError(f"{path} is not a valid file of scores; {START_OVER}")
+        checkpoint.require_run(path, owner, self.config.hash)
         try:
             return from_json(json.dumps(found), str(path))
         except WhorlError as error:
@@ -223,7 +238,7 @@ class Run:
                     raise ValueError("unknown key")
                 found.append(record)
             except (ValueError, RecursionError) as error:
-                raise WhorlError(f"{path} is damaged in line {number} ({reason(error)}); remove the line") from None
+                raise WhorlError(f"{path} is damaged in line {number} ({reason(error)}); {REPAIR_LOG}") from None
         return found
 
     def save_epoch(self, task: int, halt: Halt, spent: Spent) -> None:
@@ -231,13 +246,13 @@ class Run:
         assert halt.record is not None
         record = {**asdict(halt.record), "images_per_second": halt.record.images_per_second}
         written = append_line(self.path / "log.jsonl", json.dumps(sealed(record)))
-        checkpoint.save_epoch(self.path / "epoch.safetensors", task, halt, spent, written)
+        checkpoint.save_epoch(self.path / "epoch.safetensors", task, halt, spent, written, self.config.hash)
 
     def load_epoch(self, task: int) -> tuple[Halt | None, Spent, int]:
         """The position inside ``task``, if an epoch of it was saved, and the length of the log at that position."""
         path = self.path / "epoch.safetensors"
         if os.path.lexists(path):
-            where, halt, spent = checkpoint.load_epoch(path)
+            where, halt, spent = checkpoint.load_epoch(path, self.config.hash)
             if where.task == task and halt is not None:
                 return halt, spent, where.log
         return None, Spent(), self.log_before(task)
@@ -253,22 +268,22 @@ class Run:
     def save_task(self, state: State, labels: Labelling, scores: RunScores) -> None:
         """After a task: write its files, then the scores that make them valid, then remove what is obsolete."""
         done = len(scores.steps)
-        checkpoint.save_task(self.path, done, state, labels)
-        write_json(self.path / "scores.json", json.loads(to_json(scores)))
+        checkpoint.save_task(self.path, done, state, labels, self.config.hash)
+        write_json(self.path / "scores.json", {"run": self.config.hash, **json.loads(to_json(scores))})
         (self.path / "epoch.safetensors").unlink(missing_ok=True)
         self.tidy(done, scores.finished)
 
     def load_task(self, done: int, inputs: Inputs) -> State:
         """The learner's state after task ``done``; ``inputs`` is used where an older file does not store it."""
-        return checkpoint.load_task(self.path, done, inputs)
+        return checkpoint.load_task(self.path, done, inputs, self.config.hash)
 
     def labels(self, tasks: int) -> list[IntArray]:
         """The labels that each of the tasks 1 to ``tasks`` was learned with."""
-        return [checkpoint.load_labels(self.path, number) for number in range(1, tasks + 1)]
+        return [checkpoint.load_labels(self.path, number, self.config.hash) for number in range(1, tasks + 1)]
 
     def task1_model(self) -> dict[str, Tensor]:
         """The model after task 1."""
-        return checkpoint.load_model(self.path, 1)[0]
+        return checkpoint.load_model(self.path, 1, self.config.hash)[0]
 
     def has_task1(self) -> bool:
         """Whether task 1 is finished and its model can be read."""
@@ -295,7 +310,19 @@ def stored(out: Path) -> tuple[list[tuple[Run, RunScores]], list[str]]:
             unreadable.append(str(error) if str(path) in str(error) else f"{path}: {error}")
         except OSError as error:
             unreadable.append(f"cannot read {path}: {error.strerror}")
-    return found, unreadable
+    kept = _once(found)
+    for run, _ in found:
+        if (other := kept[run.config.hash][0]) is not run:
+            unreadable.append(f"{run.path} is a copy of {other.path} or a link to it; remove one of the two")
+    return sorted(kept.values(), key=lambda pair: pair[0].path), unreadable
+
+
+def _once(found: list[tuple[Run, RunScores]]) -> dict[str, tuple[Run, RunScores]]:
+    """Each run once, by hash: a folder with the present name rather than a link or a name of earlier versions."""
+    kept = dict[str, tuple[Run, RunScores]]()
+    for run, scores in sorted(found, key=lambda pair: pair[0].path.name != pair[0].config.title):
+        kept.setdefault(run.config.hash, (run, scores))
+    return kept
 
 
 def _lines_before(log: Path, task: int) -> Iterator[bytes]:
