@@ -86,6 +86,8 @@ class TrainConfig(Section):
     sizes: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     """Sides of the images in successive parts of a phase, as shares of the full side, for instance 0.5, 0.75, 1.
     Smaller images train faster. Empty trains on full images throughout."""
+    rotations: bool = False
+    """Also classify half of each batch rotated by 90, 180 or 270 degrees, as classes of their own."""
 
     @property
     def pixels(self) -> float:
@@ -158,6 +160,8 @@ class ClusterConfig(Section):
 class PseudoConfig(Section):
     """Which features are clustered into pseudo labels, and how often (the paper's ablations)."""
 
+    transform: Literal["none", "root"] = "none"
+    """``root``: features averaged with those of the mirror images, then their square roots, scaled to unit length."""
     features: str = "current"
     """The extractor: ``current`` (the last model, as in the paper), ``first`` (the model after the initial task),
     ``scratch`` (a random network) or ``pca`` (principal components of the inputs)."""
@@ -192,6 +196,16 @@ class MethodConfig(Section):
         return dict(self.model_extra or {})
 
 
+_NEWER: Tree = {
+    "labeler": "paper",
+    "optim.name": "sgd",
+    "train.sizes": [],
+    "train.rotations": False,
+    "pseudo.transform": "none",
+}
+"""Keys that are newer than the first runs, whose names must stay valid; these values are not written."""
+
+
 class LearnerConfig(Section):
     """Everything a learner needs to know, whatever the data.
 
@@ -201,6 +215,8 @@ class LearnerConfig(Section):
         The seed of everything random.
     recipe : str
         The name of the set of constants that the values come from.
+    labeler : str
+        The name of the set of values that pseudo labels are made with: ``paper`` or ``best``.
     classifier : {"fc", "nme"}
         The classifier whose answers count; scores are stored for both.
     precision : {"fp32", "bf16", "auto"}
@@ -210,19 +226,20 @@ class LearnerConfig(Section):
     net : NetConfig
         ``arch``, ``head`` and ``final_relu``.
     train : TrainConfig
-        ``first_epochs``, ``epochs``, ``batch``, ``augment`` and ``sizes``.
+        ``first_epochs``, ``epochs``, ``batch``, ``augment``, ``sizes`` and ``rotations``.
     optim : OptimConfig
         ``name``, ``lr``, ``momentum``, ``nesterov``, ``weight_decay``, ``schedule`` and what belongs to them.
     cluster : ClusterConfig
         ``name``, ``restarts``, ``iterations``, ``tolerance`` and ``l2``.
     pseudo : PseudoConfig
-        ``features``, ``refresh`` and ``ids``.
+        ``features``, ``transform``, ``refresh`` and ``ids``.
     memory : MemoryConfig
         ``policy``, ``quota``, ``select``, ``reading`` and ``mirror``.
     """
 
     seed: int = Field(0, ge=0)
     recipe: str
+    labeler: str = "paper"
     classifier: Literal["fc", "nme"]
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     method: MethodConfig
@@ -236,11 +253,11 @@ class LearnerConfig(Section):
     def tree(self) -> Tree:
         """The values as TOML and JSON hold them, without those that are None."""
         tree = self.model_dump(mode="json", exclude_none=True)
-        # These are newer than the first runs, whose names must stay valid.
-        if tree["optim"]["name"] == "sgd":
-            del tree["optim"]["name"]
-        if not tree["train"]["sizes"]:
-            del tree["train"]["sizes"]
+        for key, usual in _NEWER.items():
+            section, _, name = key.rpartition(".")
+            branch = tree[section] if section else tree
+            if branch[name] == usual:
+                del branch[name]
         return tree
 
     @property

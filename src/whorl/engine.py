@@ -28,6 +28,7 @@ from whorl.nets.backbone import Backbone
 from whorl.nets.builder import Builder
 from whorl.nets.extract import Features, extract
 from whorl.nets.model import Model, weights
+from whorl.nets.rotations import rotation_head
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
 from whorl.seeds import derive
@@ -58,6 +59,8 @@ class Learner:
         self.model: Model = self._builder.model()
         self.inputs: Inputs = (nets.own_inputs(self.model.backbone) or inputs).viewed(config.train.augment)
         nets.check_fit(self.model.backbone, self.inputs, self.runtime)
+        if config.train.rotations and self.inputs.kind == "vectors":
+            raise WhorlError("`train.rotations` needs images, and these are vectors; set `train.rotations=false`")
         self.frozen: Model = self.model.frozen()
         """The model after the last delivery, for inference."""
         self._initial = self.frozen
@@ -98,18 +101,24 @@ class Learner:
         if names and len(names) != labels.new:
             raise ValueError(f"{labels.new} new classes need as many names, not {len(names)}")
         self.method.check(self.config, (*self.sizes, labels.new), delivery.labels is not HIDDEN)
-        model.grow(labels.new)
-        self.runtime.place(model.head)
+        self._grow(model, labels.new)
         training = self._training(delivery, labels, features)
         step = yield from training.run(ticker, resume)
         self._commit(training, self.method.settle(step), names)
+
+    def _grow(self, model: Model, new: int) -> None:
+        """Add ``new`` classes to a model that is about to be trained, and the head of the rotated classes."""
+        model.grow(new)
+        self.runtime.place(model.head)
+        if self.config.train.rotations:
+            model.rotations = self.runtime.place(rotation_head(model.dim, model.classes, self.config.seed))
 
     def check_position(self, delivery: Delivery, halt: Halt) -> None:
         """Raise a ``WhorlError`` unless :meth:`learn` can resume this delivery from a stored position."""
         labels, model = halt.labels, copy.deepcopy(self.model)
         if (len(labels.ids), labels.known, labels.new) != (len(delivery.images), self.known, delivery.new):
             raise WhorlError(f"it is about {labels.new} new classes and {len(labels.ids)} samples")
-        model.grow(labels.new)
+        self._grow(model, labels.new)
         for state in (*halt.starts, halt.model):
             model.load(state)
         shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
@@ -180,6 +189,7 @@ class Learner:
     def _commit(self, training: Training, settled: dict[str, float], names: Sequence[Name]) -> None:
         """The end of a step: freeze the model, update the memory with it, and compute the class means."""
         number, labels = training.number, training.labels
+        training.model.rotations = None
         quota = self.memory.per_class(labels.known + labels.new)
         update = Update(
             number, training.delivery.images, labels, training.held, self.method.hold_out_every, training.features

@@ -32,8 +32,8 @@ from whorl.progress import reporter
 from whorl.recipes import resolve_learner
 from whorl.runs.checkpoint import StateHeader, belonging
 from whorl.runs.model import ADVICE, is_model, load_state, save_state
-from whorl.runs.precision import faster
 from whorl.runtime import Runtime, find_device, threads_for
+from whorl.speed import faster
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray
 
 E = TypeVar("E")

@@ -56,7 +56,8 @@ def check(config: ExperimentConfig) -> None:
         raise WhorlError("`labels=corrupted` makes labels once per task; leave out `pseudo.refresh`")
     if config.labels == "given" and config.pseudo != PseudoConfig():
         raise WhorlError(
-            "`pseudo.features` and `pseudo.refresh` are about pseudo labels; leave them out with `labels=given`"
+            "`labeler`, `pseudo.features` and `pseudo.refresh` are about pseudo labels; "
+            "leave them out with `labels=given`"
         )
 
 

@@ -76,7 +76,8 @@ def fit(
         model.train(phase.mode == "train")
         paired = phase.mode == "train" and any(isinstance(one, _BatchNorm) for one in model.modules())
         for epoch in range(start[0], phase.epochs):
-            shuffle, views, noise = (purpose.generator(use, epoch) for use in ("shuffle", "augment", "noise"))
+            uses = ("shuffle", "augment", "noise", "aside")
+            shuffle, views, noise, turns = (purpose.generator(use, epoch) for use in uses)
             plan = phase.batches(shuffle) if phase.batches else _batches(phase, shuffle, paired)
             total, images, lr = torch.zeros((), device=runtime.device), 0, phase.optim.lr
             started = time.perf_counter()
@@ -87,10 +88,13 @@ def fit(
                     group["lr"] = lr
                 x = runtime.inputs(scaled(inputs.train(stored.to(runtime.device), views), phase.share(epoch)))
                 y = labels[torch.from_numpy(index)].to(runtime.device)
+                extra, targets = phase.aside.views(x, y, turns) if phase.aside else (x[:0], y[:0])
                 with runtime.autocast():
-                    out: Output = forward(x)
-                    batch = Batch(x, y, out.logits, out.features, number)
+                    out: Output = forward(torch.cat([x, extra]) if phase.aside else x)
+                    batch = Batch(x, y, out.logits[: len(x)], out.features[: len(x)], number)
                     loss = phase.loss(batch)
+                    if phase.aside:
+                        loss = loss + phase.aside.loss(out.features[len(x) :], targets)
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 if phase.noise:

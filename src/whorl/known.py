@@ -54,6 +54,7 @@ KNOWN: dict[str, Known] = {
     "pseudo.features": Known("extractor", ("current", "first", "scratch", "pca"), "whorl.extractors"),
     "memory.select": Known("selector", ("herding", "random"), "whorl.memory"),
     "recipe": Known("recipe", ("paper", "fast", "demo")),
+    "labeler": Known("labeler", ("paper", "best")),
 }
 """By config key."""
 

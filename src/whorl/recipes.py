@@ -29,6 +29,14 @@ RECIPES: dict[str, Tree] = {
 }
 
 
+LABELERS: dict[str, Tree] = {
+    "paper": {},
+    # docs/results.md, "Better labels"
+    "best": {"pseudo": {"transform": "root"}, "train": {"rotations": True}},
+}
+"""How pseudo labels are made: the paper's plain choice, and what gave the best labels within its protocol."""
+
+
 def resolve(asked: Tree) -> ExperimentConfig:
     """The complete config of an experiment: the data set's usual values, the recipe, the method, then ``asked``."""
     check_values(ExperimentConfig, asked)
@@ -65,7 +73,10 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
         raise unknown("recipe", str(recipe), RECIPES)
     method = method_class(str(asked.get("method", {}).get("name", "ours")))
     properties = {**vars(conditions), "recipe": recipe}
-    usual = merge(usual, RECIPES[recipe], method.defaults(Conditions(**properties)))
+    labeler = asked.get("labeler", "paper")
+    if labeler not in LABELERS:
+        raise unknown("labeler", str(labeler), LABELERS)
+    usual = merge(usual, RECIPES[recipe], method.defaults(Conditions(**properties)), LABELERS[labeler])
     for key in ("milestones", "weight_decay"):
         if key in asked.get("optim", {}):
             usual["optim"].pop(f"first_{key}", None)  # a value that the user sets holds for task 1 too

@@ -162,7 +162,8 @@ class Training:
     def _refresh(self, done: int, optimiser: Tensors) -> Tensors:
         """UPL-K: cluster again. With ``pseudo.ids=reset``, the head's new rows start again (docs/protocol.md, A30)."""
         known = self.labels.known
-        self.labels = self.labeler.refreshed(self.labels, self.features(self.delivery.images), self.number, done)
+        features = self.labeler.features(self.delivery.images, self.features, self.inputs)
+        self.labels = self.labeler.refreshed(self.labels, features, self.number, done)
         if self.config.pseudo.ids == "aligned":
             return optimiser
         self.model.reset_head(known, done)

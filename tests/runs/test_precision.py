@@ -9,13 +9,14 @@ import torch
 from torch import Tensor, nn
 
 import checks
+from whorl import speed
 from whorl.data.source import Dataset
 from whorl.engine import Learner
 from whorl.runs import precision
-from whorl.runs.precision import faster, settled
+from whorl.runs.precision import settled
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
-from whorl.speed import training_rate
+from whorl.speed import faster, training_rate
 
 
 @pytest.mark.parametrize(("bf16", "chosen"), [(131.0, "bf16"), (109.0, "fp32"), (13.0, "fp32"), (0.0, "fp32")])
@@ -23,7 +24,7 @@ def test_bf16_is_chosen_where_it_is_a_tenth_faster(
     bf16: float, chosen: str, monkeypatch: pytest.MonkeyPatch, small_data: Dataset, tmp_path: Path
 ) -> None:
     rates, said = {"fp32": 100.0, "bf16": bf16}, list[str]()
-    monkeypatch.setattr(precision, "training_rate", lambda arch, size, runtime, *_: rates[runtime.precision])
+    monkeypatch.setattr(speed, "training_rate", lambda arch, size, runtime, *_: rates[runtime.precision])
     monkeypatch.setattr(precision, "_measured", faster)
     config = checks.small_config(precision="auto")
     found = settled(config, small_data, tmp_path, Runtime(), said.append)

@@ -164,6 +164,14 @@ class RunFlags(Flags):
         ),
         Key("labels"),
     ] = None
+    labeler: Annotated[
+        str | None,
+        Opt(
+            autocompletion=complete.values("labeler"),
+            help="How pseudo labels are made: paper, or best (docs/results.md). [default: paper]",
+        ),
+        Key("labeler"),
+    ] = None
     label_acc: Annotated[
         float | None,
         Opt(min=0, max=1, help="Share of right labels, with --labels corrupted."),

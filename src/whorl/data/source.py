@@ -93,6 +93,30 @@ class VectorSource:
         return _rows(self.vectors, indices)
 
 
+class Mirrored:
+    """The mirror images of another source."""
+
+    def __init__(self, images: ImageSource) -> None:
+        self._images = images
+
+    @property
+    def size(self) -> int:
+        """Side of the images."""
+        return self._images.size
+
+    @property
+    def resident(self) -> bool:
+        """Whether the images are in memory."""
+        return self._images.resident
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def read(self, indices: IntArray) -> Tensor:
+        """The mirror images at ``indices``."""
+        return self._images.read(indices).flip(2)
+
+
 def in_memory(samples: Tensor) -> ArraySource | VectorSource:
     """The source for a tensor of images or vectors."""
     return VectorSource(samples) if samples.ndim == 2 else ArraySource(samples)

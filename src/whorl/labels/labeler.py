@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
 
 from whorl.cluster import Clusterer
 from whorl.config import PseudoConfig
+from whorl.data.inputs import Inputs
+from whorl.data.source import Mirrored
 from whorl.errors import WhorlError
 from whorl.labels.extractors import Extractor, Sight
 from whorl.metrics.match import aligned
 from whorl.seeds import derive
-from whorl.types import HIDDEN, Delivery, FloatArray, Labelling, granted
+from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, Labelling, granted
 
 
 @dataclass
@@ -33,9 +38,16 @@ class Labeler:
             raise WhorlError("this delivery has no labels; state how many new classes to look for with `new`")
         if not known:
             raise WhorlError("the initial delivery needs labels; later ones can come without")
-        features = self.extractor(delivery.images, sight)
+        features = self.features(delivery.images, lambda images: self.extractor(images, sight), sight.inputs)
         groups = self.clusterer.fit_predict(features, delivery.new, derive(self.seed, "cluster", number)).labels
         return Labelling.of_groups(groups, known, delivery.new)
+
+    def features(self, images: ImageSource, extract: Callable[[ImageSource], FloatArray], inputs: Inputs) -> FloatArray:
+        """What is clustered: the features by ``extract``, transformed as ``pseudo.transform`` says."""
+        found = extract(images)
+        if self.config.transform == "none":
+            return found
+        return rooted(found, extract(Mirrored(images)) if inputs.mirrors else found)
 
     def due(self, delivery: Delivery, done: int, epochs: int) -> bool:
         """Whether to cluster again after ``done`` of the ``epochs`` epochs of phase 0 (UPL-K)."""
@@ -49,3 +61,14 @@ class Labeler:
         if self.config.ids == "aligned":
             groups = aligned(groups, labels.ids - labels.known, labels.new)
         return Labelling.of_groups(groups, labels.known, labels.new)
+
+
+def rooted(features: FloatArray, mirrored: FloatArray) -> FloatArray:
+    """The mean of the features of images and of their mirror images, then the square root, scaled to unit length.
+
+    The square root of a negative value is that of its magnitude, with its sign.
+    """
+    mean = (features + mirrored) / 2
+    roots = np.sign(mean) * np.sqrt(np.abs(mean))
+    length = np.linalg.norm(roots, axis=1, keepdims=True)
+    return np.asarray(roots / np.maximum(length, np.finfo(np.float32).tiny), dtype=np.float32)

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 from whorl.config import ExperimentConfig
 from whorl.data.source import Dataset
-from whorl.nets.backbone import Backbone
 from whorl.runs.run import Run
-from whorl.runtime import Runtime, threads_for
-from whorl.speed import training_rate
-
-Precision = Literal["fp32", "bf16"]
-GAIN = 1.1
-"""bf16 is chosen if it trains at least this much faster."""
-SECONDS = 0.5
-"""How long each precision is measured."""
+from whorl.runtime import Runtime
+from whorl.speed import Precision, faster
 
 
 def settled(
@@ -37,15 +30,6 @@ def settled(
     precision, reason = _measured(config.net.arch, data.inputs.size, runtime)
     notify(f"`precision=auto`: {precision} ({reason})")
     return config.model_copy(update={"precision": precision})
-
-
-def faster(arch: str, size: int, runtime: Runtime, backbone: Backbone | None = None) -> tuple[Precision, str]:
-    """The precision that trains this network, or this ``backbone``, faster here, and the measured rates in words."""
-    with threads_for(arch):
-        rates = {each: training_rate(arch, size, runtime.at(each), SECONDS, backbone) for each in get_args(Precision)}
-    chosen: Precision = "bf16" if rates["bf16"] >= GAIN * rates["fp32"] else "fp32"
-    words = " and ".join(f"{rate:.0f} images/s in {each}" for each, rate in rates.items())
-    return chosen, f"measured {words}"
 
 
 _measured = cache(faster)

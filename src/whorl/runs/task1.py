@@ -22,7 +22,7 @@ def task1_key(config: ExperimentConfig) -> str:
         "classes": stream.first or stream.step,
         "order": stream.order,
         "net": config.net.model_dump(mode="json"),
-        "train": [train.first_epochs, train.batch, train.augment, *train.sizes],
+        "train": [train.first_epochs, train.batch, train.augment, *train.sizes, *["rotations"] * train.rotations],
         "optim": config.optim.at(1).model_dump(mode="json"),
     }
     if type(method).task1 is Method.task1:

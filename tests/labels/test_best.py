@@ -1,0 +1,153 @@
+"""The pieces of ``labeler=best`` against NumPy, and whole runs with every method."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import checks
+from whorl.cluster.base import Clusterer, Clusters
+from whorl.config import flat
+from whorl.data.inputs import Inputs
+from whorl.data.source import ArraySource, Dataset, Mirrored, VectorSource
+from whorl.engine import Learner
+from whorl.errors import WhorlError
+from whorl.experiment import check, run
+from whorl.labels.labeler import rooted
+from whorl.methods import METHODS
+from whorl.nets.rotations import Rotations, rotation_head
+from whorl.recipes import LABELERS, resolve, resolve_learner
+from whorl.runtime import Runtime
+from whorl.types import FloatArray
+
+
+def test_rooted_features_by_hand() -> None:
+    features = np.array([[4, 9, 0], [1, -1, 0], [0, 0, 0]], dtype=np.float32)
+    mirrored = np.array([[0, 9, 0], [1, -7, 0], [0, 0, 0]], dtype=np.float32)
+    found = rooted(features, mirrored)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[0], np.array([2**0.5, 3, 0]) / 11**0.5, rtol=1e-6)
+    np.testing.assert_allclose(found[1], np.array([1, -2, 0]) / 5**0.5, rtol=1e-6)
+    assert not found[2].any()
+
+
+def test_mirrored_images() -> None:
+    images = torch.randint(0, 256, (5, 6, 6, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    found = Mirrored(ArraySource(images))
+    assert (len(found), found.size, found.resident) == (5, 6, True)
+    assert np.array_equal(found.read(np.array([3, 1])).numpy(), images.numpy()[[3, 1], :, ::-1])
+
+
+class Watched:
+    """A clusterer that keeps the points it is given."""
+
+    def __init__(self, inner: Clusterer) -> None:
+        self._inner, self.points = inner, np.empty((0, 0), dtype=np.float32)
+
+    def fit_predict(self, points: FloatArray, k: int, seed: int) -> Clusters:
+        self.points = points
+        return self._inner.fit_predict(points, k, seed)
+
+
+@pytest.mark.parametrize("mirrors", [True, False])
+def test_clustered_features_are_those_of_both_views(mirrors: bool, small_data: Dataset) -> None:
+    """Against features that are averaged, rooted and scaled here; images without a mirror image have one view."""
+    data = replace(small_data, inputs=replace(small_data.inputs, mirrors=mirrors))
+    config = checks.small_config(pseudo__transform="root")
+    learner, stream = checks.make_learner(config, data), checks.streams(config, data)
+    checks.learn(learner, stream[:1])
+    learner.labeler.clusterer = watched = Watched(learner.labeler.clusterer)
+    learner.labeler.label(stream[1], 2, learner.known, learner.sight())
+    images = stream[1].images.read(np.arange(len(stream[1].images)))
+    with torch.inference_mode():
+        upright, turned = (
+            learner.frozen.backbone(learner.inputs.fixed(each)).numpy() for each in (images, images.flip(2))
+        )
+    expected = np.sqrt(np.maximum((upright + turned) / 2 if mirrors else upright, 0))
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(watched.points, expected, atol=1e-4)
+
+
+def test_half_of_a_batch_is_rotated() -> None:
+    draws = torch.Generator().manual_seed(1)
+    images, labels = torch.randn(41, 3, 5, 5, generator=draws), torch.arange(41) % 4
+    head = rotation_head(7, 4, seed=2)
+    views, targets = Rotations(head).views(images, labels, torch.Generator().manual_seed(3))
+    assert views.shape == (21, 3, 5, 5)
+    turns = targets.numpy() % 3 + 1
+    assert np.array_equal(targets.numpy() // 3, labels[:21].numpy())
+    assert set(turns.tolist()) == {1, 2, 3}
+    for view, image, turn in zip(views.numpy(), images.numpy(), turns.tolist(), strict=False):
+        assert np.array_equal(view, np.rot90(image, turn, (1, 2)))
+
+
+def test_the_loss_of_rotations() -> None:
+    head, draws = rotation_head(7, 4, seed=2), torch.Generator().manual_seed(1)
+    features, targets = torch.randn(9, 7, generator=draws), torch.randint(0, 12, (9,), generator=draws)
+    assert head.bias is not None
+    logits = features.numpy() @ head.weight.detach().numpy().T + head.bias.detach().numpy()
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    expected = -np.log(shares[np.arange(9), targets.numpy()]).mean()
+    assert Rotations(head).loss(features, targets).item() == pytest.approx(expected, rel=1e-5)
+    assert float(F.cross_entropy(torch.from_numpy(logits), targets)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_learns_and_resumes_with_it(method: str, small_data: Dataset, tmp_path: Path) -> None:
+    """The head of the rotated classes is trained, stored with a position inside a task, and gone at its end."""
+    config = checks.small_config(method__name=method, labeler="best", **LABEL_KEYS)
+    whole = run(config, small_data, tmp_path / "whole")
+    with pytest.raises(InterruptedError):
+        run(config, small_data, tmp_path / "parts", reporter=checks.StopsInTask2())
+    position = checks.stored(tmp_path / "parts" / whole.path.name)
+    assert any(name.endswith("rotations.weight") for name in position)
+    parts = run(config, small_data, tmp_path / "parts")
+    found = checks.stored(whole.path)
+    assert checks.same(found, checks.stored(parts.path))
+    assert not any("rotations" in name for name in found)
+
+
+LABEL_KEYS = {key.replace(".", "__"): value for key, value in (("pseudo.transform", "root"), ("train.rotations", True))}
+
+
+def test_the_keys_above_are_those_of_the_labeler() -> None:
+    assert flat(LABELERS["best"]) == {key.replace("__", "."): str(value) for key, value in LABEL_KEYS.items()}
+    config = resolve({"data": {"name": "digits"}, "labeler": "best"})
+    assert (config.pseudo.transform, config.train.rotations) == ("root", True)
+    plain = resolve({"data": {"name": "digits"}, "labeler": "best", "train": {"rotations": False}})
+    assert not plain.train.rotations
+    assert "labeler" not in resolve({"data": {"name": "digits"}, "labeler": "paper"}).tree()
+
+
+def test_rotations_change_what_is_learned(small_data: Dataset, tmp_path: Path) -> None:
+    plain = run(checks.small_config(), small_data, tmp_path)
+    turned = run(checks.small_config(train__rotations=True), small_data, tmp_path)
+    assert not checks.same(checks.stored(plain.path), checks.stored(turned.path))
+
+
+def test_vectors_cannot_be_rotated() -> None:
+    inputs = Inputs.vectors(6)
+    config = resolve_learner({"train": {"rotations": True}}, inputs)
+    with pytest.raises(WhorlError, match="needs images, and these are vectors"):
+        Learner(config, inputs, Runtime())
+
+
+def test_vectors_have_no_mirror_image() -> None:
+    inputs = Inputs.vectors(6)
+    config = resolve_learner({"pseudo": {"transform": "root"}}, inputs)
+    learner = Learner(config, inputs, Runtime())
+    vectors = torch.rand(8, 6, generator=torch.Generator().manual_seed(0))
+    found = learner.labeler.features(VectorSource(vectors), learner.sight().current, inputs)
+    expected = np.sqrt(vectors.numpy())
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_given_labels_need_no_labeler() -> None:
+    config = resolve({"data": {"name": "digits"}, "labels": "given", "labeler": "best"})
+    with pytest.raises(WhorlError, match="are about pseudo labels"):
+        check(config)
