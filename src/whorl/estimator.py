@@ -530,7 +530,7 @@ class _Saved(ModelHeader):
     config: dict[str, Any]
 
     def checked_config(self, path: Path) -> LearnerConfig:
-        """The config; raises a ``WhorlError`` about ``path`` if a name is unknown or the parameters disagree with it."""
+        """The config. Raises a ``WhorlError`` if a name is unknown or the parameters disagree with it."""
         with belonging(path, ADVICE):
             config = checked(LearnerConfig, self.config)
         try:
@@ -541,9 +541,8 @@ class _Saved(ModelHeader):
             raise WhorlError(f"{why}; install the package that is missing, or {ADVICE}") from None
         with belonging(path, ADVICE):
             asked = checked(LearnerConfig, merge(config.tree(), self.estimator.asked()))
-            same = asked.model_copy(update={"method": config.method}) == config and method_of(asked) == method_of(
-                config
-            )
+            same = asked.model_copy(update={"method": config.method}) == config
+            same = same and method_of(asked) == method_of(config)  # with values converted to the types of the options
             if not same or (self.estimator.net is None) != (config.net.arch == OWN_NET):
                 raise ValueError("estimator and config disagree")
         return config

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,12 +94,14 @@ def test_a_wrong_header_is_one_line_about_the_file(how: str, model: Path, tmp_pa
         if harmless(key, how):
             assert Whorl.load(path, verbose=0).predict(VECTORS).shape == (24,), key
             continue
-        with pytest.raises(WhorlError, match=re.escape("model")) as refused:
+        message = f"{key} was accepted"
+        try:
             Whorl.load(path, verbose=0)
-            pytest.fail(f"{key} was accepted")
-        assert str(path) in str(refused.value), key
-        assert str(refused.value).isprintable()
-        assert len(str(refused.value)) < 600
+        except WhorlError as error:
+            message = str(error)
+        assert message.startswith((f"{path} ", f"cannot read {path}")), key
+        assert message.isprintable()
+        assert len(message) < 600
 
 
 DISAGREEING: dict[str, tuple[Key, object]] = {

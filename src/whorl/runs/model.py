@@ -77,10 +77,10 @@ class ModelHeader(StateHeader):
         samples = self.deliveries[-1].samples
         if len(self.labels) != samples or len(self.files) not in (0, samples):
             raise ValueError(f"{count(samples, 'sample')} have {len(self.labels)} labels and {len(self.files)} files")
-        if not all(0 < each.samples < MOST_IMAGES for each in self.deliveries) or not max(self.labels) < len(
-            self.names
-        ):
-            raise ValueError("labels or numbers of samples are out of range")
+        if not all(0 < each.samples < MOST_IMAGES for each in self.deliveries):
+            raise ValueError("deliveries: a number of samples is out of range")
+        if max(self.labels) >= len(self.names):
+            raise ValueError(f"labels must be below {len(self.names)}")
         return self
 
 
