@@ -42,7 +42,6 @@ SET = {
     "method.temperature=true": "method.temperature must be a number, not true",
     "optim.milestones=[true]": "optim.milestones must be a number",
     "optim.milestones=[3, 2]": "optim.milestones must be epochs in ascending order, not [3, 2]",
-    "optim.milestones=[1, 1]": "optim.milestones must be epochs in ascending order, not [1, 1]",
     "optim.first_milestones=[-1, 2]": "must be epochs in ascending order",
     "optim.milestones=7": "optim.milestones must be a list, not 7",
     "train.epochs=1.5": "--epochs must be a whole number, not 1.5",

@@ -113,7 +113,7 @@ class OptimConfig(Section):
     @field_validator("milestones", "first_milestones")
     @classmethod
     def _ascending(cls, epochs: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        if epochs and (epochs[0] < 0 or any(after <= before for before, after in pairwise(epochs))):
+        if epochs and (epochs[0] < 0 or any(after < before for before, after in pairwise(epochs))):
             raise PydanticCustomError("milestones", "must be epochs in ascending order")
         return epochs
 
