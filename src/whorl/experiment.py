@@ -80,9 +80,9 @@ def run(
         return Result(store.path, config, done.steps)
     store.lock()
     try:
-        store.require_files()
+        store.require_files(len(stream))
         if fresh:
-            store.clear()
+            store.clear(len(stream))
         before = _checked(store, len(stream))
         if before.finished:
             store.begin()

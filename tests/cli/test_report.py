@@ -174,7 +174,7 @@ def test_compare_as_json_and_svg(there: list[str], call: Call) -> None:
 
 BAD = [
     (["report", "--runs", "nowhere"], "there is no folder nowhere"),
-    (["report", "--out", "runs/odd/file"], "cannot write to runs/odd/file"),
+    (["report", "--out", "runs/odd/file"], "runs/odd/file is a file; set --out to a folder"),
     (["report", "--paper", "he2012"], "did you mean 'he2021'"),
     (["compare", "cifar100-ours-pseudo-step10-seed0"], "could be"),
     (["compare", "ONE"], "at least two runs"),

@@ -53,6 +53,7 @@ def reproduce(flags: ReproduceFlags) -> None:
     from whorl.grid.queue import plan
     from whorl.papers import manifest
     from whorl.report.paper import file_names
+    from whorl.runs.files import make_folder
     from whorl.runs.owned import Owned
     from whorl.runtime import Runtime, find_device
 
@@ -72,7 +73,7 @@ def reproduce(flags: ReproduceFlags) -> None:
     print_time(prepared, planned, runtime, jobs, threads)
     if flags.dry_run:
         return
-    _require_folder(flags.out, "out")
+    make_folder(flags.out, "out")
     Owned(flags.report, "report").prepare(file_names(paper))
     manifest.add(flags.out, paper.name, manifest.entries(paper, instead, recipe, budget, prepared))
     setup = Setup(out=str(flags.out), threads=threads, runtime=runtime, data_dirs=directories)
@@ -127,16 +128,6 @@ def _archive() -> str:
     from whorl.data.download import cache
 
     return str(cache() / ARCHIVE)
-
-
-def _require_folder(path: Path, key: str) -> None:
-    """Raise now, and not after hours, if nothing can be written there."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WhorlError(f"cannot make the folder {path}: {error.strerror}; choose another `{key}`") from None
-    if not os.access(path, os.W_OK):
-        raise WhorlError(f"cannot write to {path}; choose another `{key}`")
 
 
 def _prepare(
