@@ -203,11 +203,12 @@ def test_every_command_survives_a_damaged_run(
     err = checked_call(call, "run", "--config", NAMED[config.title], "--quiet", code=code, apart_from=str(folder))
     assert (folder / "notes.txt").read_text() == "of the user"
     if code == 2:
-        kinds = {_a_folder: " is a folder", _a_pipe: " is a pipe"}
+        kinds: dict[Damage, str] = {_a_folder: " is a folder", _a_pipe: " is a pipe"}
         assert f"{folder / name}{kinds.get(damage, '')}" in err
     elif name == "epoch.safetensors" and config is HALF and damage is not _deleted:
         assert err.startswith(f"{folder / name} is not used (")
         assert err.endswith("; task 2 starts again\n")
+        assert "start over" not in err
     else:
         assert err == ""
 
@@ -219,6 +220,15 @@ def test_the_result_after_a_damaged_epoch_is_that_of_a_whole_run(
     _flipped(copy / "runs" / HALF.title / "epoch.safetensors")
     call("run", "--config", "half.toml", "--quiet")
     assert checks.same(checks.stored(copy / "runs" / HALF.title), checks.stored(whole.path))
+
+
+def test_a_notice_names_flags(copy: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: object) -> None:
+        raise WhorlError("lower `memory.quota`")
+
+    monkeypatch.setattr(Run, "load_epoch", damaged)
+    _, err = call("run", "--config", "half.toml", "--quiet")
+    assert "is not used (lower --quota)" in err
 
 
 @each_damage

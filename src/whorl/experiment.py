@@ -167,7 +167,8 @@ class _Session:
             if halt is not None:
                 self.learner.check_position(delivery, halt)
         except WhorlError as error:
-            self.reporter.note(f"{store.path / 'epoch.safetensors'} is not used ({error}); task {number} starts again")
+            why = str(error).removesuffix(f"; {START_OVER}")
+            self.reporter.note(f"{store.path / 'epoch.safetensors'} is not used ({why}); task {number} starts again")
             halt, spent, length = None, Spent(), store.log_before(number)
         store.begin()
         store.tidy(number - 1, finished=False)

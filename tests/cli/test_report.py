@@ -54,7 +54,8 @@ def test_files_of_the_user_are_refused_and_kept(name: str, there: list[str], cal
     Path("report", name).mkdir()
     assert f"report/{name} is a folder" in call("report", code=2)[1]
     Path("compare.png").write_text("mine")
-    assert "compare.png was not written by whorl" in call("compare", *there[:2], code=2)[1]
+    _, err = call("compare", *there[:2], code=2)
+    assert err == "whorl: compare.png was not written by whorl; move it away, or choose another --plot\n"
     assert Path("compare.png").read_text() == "mine"
 
 

@@ -45,7 +45,7 @@ def run(flags: RunFlags) -> None:
     config = stored_as(flags.out, config, data)
     if changed := other_data(flags.out, config, data):
         flags.notify(changed)
-    with interruptible(), reporter(flags.quiet) as progress:
+    with interruptible(), reporter(flags.quiet, translate=flags.translate) as progress:
         try:
             result = run_config(config, data, flags.out, runtime, progress, flags.fresh)
         except KeyboardInterrupt:
