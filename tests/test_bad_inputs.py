@@ -40,7 +40,15 @@ SET = {
     "optim.lr=true": "optim.lr must be a number, not true",
     "seed=false": "--seed must be a number, not false",
     "method.temperature=true": "method.temperature must be a number, not true",
-    "optim.milestones=[true]": "optim.milestones must be a number",
+    "optim.milestones=[true]": "optim.milestones must be a number, not [true]\n",
+    "optim.milestones=[1, 1]": "optim.milestones must name each epoch once, not [1, 1]\n",
+    "optim.first_milestones=[1, 2, 2]": "optim.first_milestones must name each epoch once, not [1, 2, 2]\n",
+    "optim.lr=[true, {a = false}]": "optim.lr must be a number, not [true, {a = false}]\n",
+    "seed=1979-05-27": "--seed must be a whole number, not 1979-05-27\n",
+    "seed=1979-05-27T07:32:00Z": "--seed must be a whole number, not 1979-05-27T07:32:00+00:00\n",
+    "seed=[07:32:00]": "--seed must be a whole number, not [07:32:00]\n",
+    "labels=[true]": "unknown labels value '[true]'",
+    "recipe={a = true}": "--recipe must be text, not {a = true}\n",
     "optim.milestones=[3, 2]": "optim.milestones must be epochs in ascending order, not [3, 2]",
     "optim.first_milestones=[-1, 2]": "must be epochs in ascending order",
     "optim.milestones=7": "optim.milestones must be a list, not 7",
@@ -117,6 +125,7 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["run", "--config", "dotted.toml"], "dotted.toml is nested too deeply"),
     (["run", "--config", "digits.toml"], "digits.toml is not valid TOML"),
     (["run", "--config", "true.toml"], "true.toml: train.batch must be a number, not true"),
+    (["run", "--config", "twice.toml"], "twice.toml: optim.milestones must name each epoch once, not [1, 1]"),
     (["run", "--config", "key.toml"], "key.toml: unknown config key 'optim.learning_rate'; did you mean 'optim.lr'?"),
     (["run", "--config", "name.toml"], "name.toml: unknown method 'our'; did you mean 'ours'?"),
     (["run", "--data", "folder", "--step", "2", "--data-dir", "file"], "file is not a folder"),
@@ -207,6 +216,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = {
         "broken": "a = [", "deep": f"a = {DEEP}", "dotted": "a." * 4000 + "b = 1", "digits": f"seed = {DIGITS}",
         "true": "[train]\nbatch = true", "key": "[optim]\nlearning_rate = 1", "name": "[method]\nname = 'our'",
+        "twice": "[optim]\nmilestones = [1, 1]",
     }  # fmt: skip
     for name, text in texts.items():
         (root / f"{name}.toml").write_text(text)
