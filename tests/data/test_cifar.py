@@ -101,6 +101,14 @@ def changed(binary: Path, target: Path, what: str) -> Path:
     return target
 
 
+@pytest.mark.parametrize(("text", "number"), [("", 0), ("apple\nbaby\n", 2), ("\n".join([*KINDS, "more"]), 101)])
+def test_a_list_of_other_than_100_names_is_refused(text: str, number: int, binary: Path, tmp_path: Path) -> None:
+    place = changed(binary, tmp_path / "data", "nothing")
+    (place / "fine_label_names.txt").write_text(text)
+    with pytest.raises(WhorlError, match=f"fine_label_names.txt in .* has {number} class names, not 100; download it"):
+        load("cifar100", place)
+
+
 @pytest.mark.usefixtures("official")
 def test_other_content_has_a_fingerprint_and_a_notice(binary: Path, tmp_path: Path) -> None:
     prints, said = [], list[str]()

@@ -49,8 +49,9 @@ def load_cifar100(directory: Path | None, options: DataOptions, notify: Notify) 
     read = _from_folder(place) if place.is_dir() else _from_archive(place)
     train, train_labels = _parse(read["train.bin"], "train.bin", place)
     test, test_labels = _parse(read["test.bin"], "test.bin", place)
-    listed = read.get(_NAMES, b"").decode("utf-8", "replace").split()
-    names = tuple(listed if len(listed) == 100 else _CLASSES.split())
+    names = tuple(read[_NAMES].decode("utf-8", "replace").split() if _NAMES in read else _CLASSES.split())
+    if len(names) != 100:
+        raise WhorlError(f"{_NAMES} in {place} has {len(names)} class names, not 100; download it again from {URL}")
     found = _content(read, names)
     if found != CONTENT and not place.is_dir():
         raise WhorlError(f"{place} is not the official archive, or damaged; move it away and fetch it again from {URL}")
