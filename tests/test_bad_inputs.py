@@ -111,6 +111,11 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["run", "--resize", "-8"], "--resize must be at least 8"),
     (["run", "--method", ""], "unknown method ''"),
     (["run", "--method", "zzz"], "unknown method 'zzz'; known: bic"),
+    (["run", "--set", "method.zzz=1"], "unknown config key 'method.zzz'; known: method.temperature\n"),
+    (["run", "--method", "finetune", "--set", "method.zzz=1"], "unknown config key 'method.zzz'; known: none\n"),
+    (["run", "--method", "wa", "--set", "method.nrm=1"], "did you mean 'method.norm'?"),
+    (["run", "--config", "option.toml", "--method", "lwf"], "unknown config key 'method.norm'"),
+    (["reproduce", "he2021", "--set", "method.temprature=1"], "did you mean 'method.temperature'?"),
     (["run", "--data", "[bold]x"], "unknown data set '[bold]x'"),
     (["run", "--cluster", "DBSCAN"], "unknown clusterer 'DBSCAN'"),
     (["run", "--device", "gpu"], "--device gpu is not available here"),
@@ -216,7 +221,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = {
         "broken": "a = [", "deep": f"a = {DEEP}", "dotted": "a." * 4000 + "b = 1", "digits": f"seed = {DIGITS}",
         "true": "[train]\nbatch = true", "key": "[optim]\nlearning_rate = 1", "name": "[method]\nname = 'our'",
-        "twice": "[optim]\nmilestones = [1, 1]",
+        "option": "[method]\nnorm = 1", "twice": "[optim]\nmilestones = [1, 1]",
     }  # fmt: skip
     for name, text in texts.items():
         (root / f"{name}.toml").write_text(text)
@@ -273,6 +278,7 @@ TYPOS = [
     ["run", "--data", "cifr100"], ["run", "--cluster", "kmean"], ["run", "--net", "resnet3"],
     ["run", "--recipe", "pap"], ["run", "--select", "hering"], ["run", "--features", "pcs"], ["run", "--order", "C"],
     ["run", "--labels", "psudo"], ["run", "--set", "optim.learning_rate=1"], ["run", "--set", "train.epochs=true"],
+    ["run", "--set", "method.zzz=1"], ["reproduce", "he2021", "--set", "method.zzz=1"],
     ["run", "--set", "net.head=x"], ["run", "--config", "missing.toml"], ["list", "--out", "missing"],
     ["show", "nothing"], ["compare", "a", "b"], ["compare", "a", "b", "--score", "f1"], ["compare", "--plot", "a.jpg"],
     ["report", "--paper", "he2012"], ["methods", "our"], ["data", "cifr100"], ["demo", "--seed", "-1"], ["doctor", "x"],
@@ -319,6 +325,7 @@ def test_the_light_lists_name_what_is_registered() -> None:
         "memory.select": SELECTORS, "recipe": RECIPES,
     }  # fmt: skip
     assert {key: set(one.names) for key, one in known.KNOWN.items()} == {k: set(v) for k, v in registered.items()}
+    assert {name: tuple(method.model_fields) for name, method in METHODS.items()} == known.OPTIONS
     assert set(known.SCORES) == set(NAMES)
     assert set(known.ORDERS) == set(NAMED)
 
