@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from conftest import Call
 from madeup import asked, put
 from whorl import known
+from whorl.cli.reproduce import NOT_DOWNLOADED
 from whorl.config import parse_override, read_toml
 from whorl.errors import WhorlError
 
@@ -337,8 +338,10 @@ def test_a_dry_run_downloads_nothing(call: Call, monkeypatch: pytest.MonkeyPatch
     for name in ("cifar.fetch", "download.fetch"):
         monkeypatch.setattr(f"whorl.data.{name}", refuse)
     monkeypatch.setattr("whorl.data.download.cache", lambda: tmp_path / "cache")
-    _, err = call("reproduce", "he2021", "--data", "cifar100", "--table", "2", "--dry-run", code=2)
-    assert err == ("whorl: cifar100 is not downloaded yet, and a plan needs it; `whorl data cifar100` downloads it\n")
+    monkeypatch.setattr("whorl.cli.gridplan.measure", lambda *_: (1e6, 1e6))
+    out, err = call("reproduce", "he2021", "--data", "cifar100", "--table", "2", "--dry-run")
+    assert "data      cifar100 (32×32)\n" in out
+    assert err == f"{NOT_DOWNLOADED}\n"
     assert not list(tmp_path.iterdir())
 
 

@@ -145,6 +145,18 @@ def test_an_archive_with_a_flipped_byte_is_refused_by_data_and_by_run(
     assert given.read_bytes() == before
 
 
+@pytest.mark.parametrize("more", [[], ["--per-class", "40", "--resize", "16"]], ids=["whole", "smaller"])
+def test_a_plan_is_the_same_before_the_download(
+    more: list[str], binary: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whorl.data.download.cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr("whorl.cli.gridplan.measure", lambda *_: (1e6, 1e6))
+    words = ["reproduce", "he2021", "--data", "cifar100", "--step", "10", "--dry-run", *more]
+    before, err = call(*words)
+    assert err.startswith("cifar100 is not downloaded yet; ")
+    assert before == call(*words, "--data-dir", str(binary))[0]
+
+
 def test_wrong_counts(binary: Path, tmp_path: Path) -> None:
     (tmp_path / "test.bin").symlink_to(binary / "test.bin")
     with pytest.raises(WhorlError, match=r"has no train\.bin"):
