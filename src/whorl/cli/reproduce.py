@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from whorl.data.source import Dataset
     from whorl.grid.messages import Setup
     from whorl.grid.queue import Plan
-    from whorl.papers import Paper
-    from whorl.papers.choose import Choice, Need
-    from whorl.papers.jobs import Prepared
+    from whorl.papers.choose import Choice
+    from whorl.papers.jobs import Images
 
 MOST_JOBS = 8
 """Default number of jobs on machines with many cores; each job holds the data and a copy of torch."""
@@ -55,6 +54,7 @@ def reproduce(flags: ReproduceFlags) -> None:
     from whorl.grid.messages import Setup
     from whorl.grid.queue import plan
     from whorl.papers import manifest
+    from whorl.papers.jobs import prepare
     from whorl.report.paper import file_names
     from whorl.runs.files import make_folder
     from whorl.runs.owned import Owned
@@ -63,7 +63,7 @@ def reproduce(flags: ReproduceFlags) -> None:
     runtime = Runtime(find_device(flags.device), compile=flags.compile_)
     jobs = flags.jobs or (min(os.cpu_count() or 1, MOST_JOBS) if runtime.device == "cpu" else 1)
     directories = _directories(flags.data_dir or (), choice.data or paper.data)
-    prepared = _prepare(paper, needs, recipe, budget, seeds, directories, flags.dry_run)
+    prepared = prepare(paper, needs, recipe, budget, range(seeds), _loader(directories, flags.dry_run), flags.out)
     planned = plan(prepared.jobs, flags.out)
     threads = max(1, (os.cpu_count() or 1) // jobs)
     if not prepared.jobs and len(prepared.left_out) == 1:
@@ -123,20 +123,12 @@ def _directories(words: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     return out
 
 
-def _prepare(
-    paper: Paper,
-    needs: list[Need],
-    recipe: str,
-    budget: Tree,
-    seeds: int,
-    directories: dict[str, str],
-    dry_run: bool,
-) -> Prepared:
+def _loader(directories: dict[str, str], dry_run: bool) -> Images:
+    """Loads data sets from these folders. A dry run downloads nothing."""
     from whorl.data import DataOptions
     from whorl.data.cifar import ARCHIVE, blank_cifar100
     from whorl.data.configured import load_configured
     from whorl.data.download import cache
-    from whorl.papers.jobs import prepare
 
     def images(wanted: DataConfig) -> tuple[DataConfig, Dataset]:
         where = directories.get(wanted.name)
@@ -147,7 +139,7 @@ def _prepare(
                 return wanted, blank_cifar100(DataOptions(wanted.resize, wanted.per_class, wanted.classes))
         return load_configured(wanted, Path(where) if where else None, False, 2, ReproduceFlags.notify)
 
-    return prepare(paper, needs, recipe, budget, range(seeds), images)
+    return images
 
 
 def _execute(planned: Plan, setup: Setup, jobs: int, quiet: bool) -> bool:

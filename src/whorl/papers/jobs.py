@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from whorl.config import DataConfig, ExperimentConfig, Tree
 from whorl.data.source import Dataset
@@ -14,6 +15,7 @@ from whorl.grid.queue import Job
 from whorl.papers import Paper
 from whorl.papers.cells import config_of
 from whorl.papers.choose import Need
+from whorl.runs.changed import all_stored_as
 
 Images = Callable[[DataConfig], tuple[DataConfig, Dataset]]
 """Loads the images that a config names, or raises WhorlError."""
@@ -49,9 +51,12 @@ class Prepared:
 
 
 def prepare(
-    paper: Paper, needs: Sequence[Need], recipe: str, budget: Tree, seeds: Sequence[int], images: Images
+    paper: Paper, needs: Sequence[Need], recipe: str, budget: Tree, seeds: Sequence[int], images: Images, out: Path
 ) -> Prepared:
-    """A job for each need and seed; all jobs of the lowest seed come before those of the next."""
+    """A job for each need and seed; all jobs of the lowest seed come before those of the next.
+
+    Runs that an earlier version stored below ``out`` keep their configs.
+    """
     passes = dict[str, tuple[int, ...]]()
     sizes, left_out = dict[str, int](), dict[str, list[Need]]()
     fills: list[tuple[Need, ExperimentConfig]] = []
@@ -63,6 +68,7 @@ def prepare(
             wanted, (identified, data) = config.data, loaded(config.data)
             _require_classes(paper, need, wanted, len(data.class_names))
             config = _without_idle_limit(config.model_copy(update={"data": identified}), len(data.class_names))
+            config = all_stored_as(out, config, data, seeds)
             title = config.title
             if title not in unique:
                 passes[title] = workload(config, data)
