@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from conftest import Call
 from madeup import asked, put
 from whorl import known
+from whorl.cli.reproduce import NOT_DOWNLOADED
 from whorl.config import parse_override, read_toml
 from whorl.errors import WhorlError
 
@@ -40,7 +41,15 @@ SET = {
     "optim.lr=true": "optim.lr must be a number, not true",
     "seed=false": "--seed must be a number, not false",
     "method.temperature=true": "method.temperature must be a number, not true",
-    "optim.milestones=[true]": "optim.milestones must be a number",
+    "optim.milestones=[true]": "optim.milestones must be a number, not [true]\n",
+    "optim.milestones=[1, 1]": "optim.milestones must name each epoch once, not [1, 1]\n",
+    "optim.first_milestones=[1, 2, 2]": "optim.first_milestones must name each epoch once, not [1, 2, 2]\n",
+    "optim.lr=[true, {a = false}]": "optim.lr must be a number, not [true, {a = false}]\n",
+    "seed=1979-05-27": "--seed must be a whole number, not 1979-05-27\n",
+    "seed=1979-05-27T07:32:00Z": "--seed must be a whole number, not 1979-05-27T07:32:00+00:00\n",
+    "seed=[07:32:00]": "--seed must be a whole number, not [07:32:00]\n",
+    "labels=[true]": "unknown labels value '[true]'",
+    "recipe={a = true}": "--recipe must be text, not {a = true}\n",
     "optim.milestones=[3, 2]": "optim.milestones must be epochs in ascending order, not [3, 2]",
     "optim.first_milestones=[-1, 2]": "must be epochs in ascending order",
     "optim.milestones=7": "optim.milestones must be a list, not 7",
@@ -103,6 +112,11 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["run", "--resize", "-8"], "--resize must be at least 8"),
     (["run", "--method", ""], "unknown method ''"),
     (["run", "--method", "zzz"], "unknown method 'zzz'; known: bic"),
+    (["run", "--set", "method.zzz=1"], "unknown config key 'method.zzz'; known: method.temperature\n"),
+    (["run", "--method", "finetune", "--set", "method.zzz=1"], "unknown config key 'method.zzz'; known: none\n"),
+    (["run", "--method", "wa", "--set", "method.nrm=1"], "did you mean 'method.norm'?"),
+    (["run", "--config", "option.toml", "--method", "lwf"], "unknown config key 'method.norm'"),
+    (["reproduce", "he2021", "--set", "method.temprature=1"], "did you mean 'method.temperature'?"),
     (["run", "--data", "[bold]x"], "unknown data set '[bold]x'"),
     (["run", "--cluster", "DBSCAN"], "unknown clusterer 'DBSCAN'"),
     (["run", "--device", "gpu"], "--device gpu is not available here"),
@@ -117,6 +131,7 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["run", "--config", "dotted.toml"], "dotted.toml is nested too deeply"),
     (["run", "--config", "digits.toml"], "digits.toml is not valid TOML"),
     (["run", "--config", "true.toml"], "true.toml: train.batch must be a number, not true"),
+    (["run", "--config", "twice.toml"], "twice.toml: optim.milestones must name each epoch once, not [1, 1]"),
     (["run", "--config", "key.toml"], "key.toml: unknown config key 'optim.learning_rate'; did you mean 'optim.lr'?"),
     (["run", "--config", "name.toml"], "name.toml: unknown method 'our'; did you mean 'ours'?"),
     (["run", "--data", "folder", "--step", "2", "--data-dir", "file"], "file is not a folder"),
@@ -149,13 +164,14 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["report", "--runs", "file"], "there is no folder file"),
     (["report", "--paper", "he2012"], "did you mean 'he2021'?"),
     (["report", "--paper", "zzz"], "unknown paper 'zzz'; known: he2021"),
-    (["report", "--out", "file"], "file"),
+    (["report", "--out", "file"], "file is a file; set --out to a folder"),
     (["reproduce"], "Missing argument"),
     (["reproduce", "zzz"], "unknown paper 'zzz'"),
     (["reproduce", "he2021", "--seeds", "1000000"], "1000"),
     (["reproduce", "he2021", "--seeds", "0"], "--seeds"),
     (["reproduce", "he2021", "--jobs", "1000000"], "--jobs"),
     (["reproduce", "he2021", "--table", "9"], "has no table 9"),
+    (["reproduce", "he2021", "--data-dir", "nope=x"], "unknown data set of --data-dir 'nope'"),
     (["reproduce", "he2021", "--step", str(10**25)], "he2021 has no step"),
     (["reproduce", "he2021", "--method", "our"], "did you mean 'ours'?"),
     (["reproduce", "he2021", "--data", "mnist"], "he2021 has no data set 'mnist'"),
@@ -164,7 +180,7 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["reproduce", "he2021", "--set", "train.batch=true"], "train.batch must be a number, not true"),
     (["reproduce", "he2021", "--set", "optim.learning_rate=1"], "did you mean 'optim.lr'?"),
     (["reproduce", "he2021", "--data", "digits", "--tasks", "-1"], "--tasks must be at least 1"),
-    (["reproduce", "he2021", "--data", "digits", "--table", "2", "--out", "file"], "cannot make the folder file"),
+    (["reproduce", "he2021", "--data", "digits", "--table", "2", "--out", "file"], "file is a file; set --out"),
     (["methods", "zzz"], "unknown method 'zzz'"),
     (["methods", "our"], "did you mean 'ours'?"),
     (["methods", "ours", "wa"], "unexpected extra argument"),
@@ -206,6 +222,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = {
         "broken": "a = [", "deep": f"a = {DEEP}", "dotted": "a." * 4000 + "b = 1", "digits": f"seed = {DIGITS}",
         "true": "[train]\nbatch = true", "key": "[optim]\nlearning_rate = 1", "name": "[method]\nname = 'our'",
+        "option": "[method]\nnorm = 1", "twice": "[optim]\nmilestones = [1, 1]",
     }  # fmt: skip
     for name, text in texts.items():
         (root / f"{name}.toml").write_text(text)
@@ -262,6 +279,7 @@ TYPOS = [
     ["run", "--data", "cifr100"], ["run", "--cluster", "kmean"], ["run", "--net", "resnet3"],
     ["run", "--recipe", "pap"], ["run", "--select", "hering"], ["run", "--features", "pcs"], ["run", "--order", "C"],
     ["run", "--labels", "psudo"], ["run", "--set", "optim.learning_rate=1"], ["run", "--set", "train.epochs=true"],
+    ["run", "--set", "method.zzz=1"], ["reproduce", "he2021", "--set", "method.zzz=1"],
     ["run", "--set", "net.head=x"], ["run", "--config", "missing.toml"], ["list", "--out", "missing"],
     ["show", "nothing"], ["compare", "a", "b"], ["compare", "a", "b", "--score", "f1"], ["compare", "--plot", "a.jpg"],
     ["report", "--paper", "he2012"], ["methods", "our"], ["data", "cifr100"], ["demo", "--seed", "-1"], ["doctor", "x"],
@@ -308,6 +326,7 @@ def test_the_light_lists_name_what_is_registered() -> None:
         "memory.select": SELECTORS, "recipe": RECIPES,
     }  # fmt: skip
     assert {key: set(one.names) for key, one in known.KNOWN.items()} == {k: set(v) for k, v in registered.items()}
+    assert {name: tuple(method.model_fields) for name, method in METHODS.items()} == known.OPTIONS
     assert set(known.SCORES) == set(NAMES)
     assert set(known.ORDERS) == set(NAMED)
 
@@ -319,8 +338,10 @@ def test_a_dry_run_downloads_nothing(call: Call, monkeypatch: pytest.MonkeyPatch
     for name in ("cifar.fetch", "download.fetch"):
         monkeypatch.setattr(f"whorl.data.{name}", refuse)
     monkeypatch.setattr("whorl.data.download.cache", lambda: tmp_path / "cache")
-    _, err = call("reproduce", "he2021", "--data", "cifar100", "--table", "2", "--dry-run", code=2)
-    assert err == ("whorl: cifar100 is not downloaded yet, and a plan needs it; `whorl data cifar100` downloads it\n")
+    monkeypatch.setattr("whorl.cli.gridplan.measure", lambda *_: (1e6, 1e6))
+    out, err = call("reproduce", "he2021", "--data", "cifar100", "--table", "2", "--dry-run")
+    assert "data      cifar100 (32×32)\n" in out
+    assert err == f"{NOT_DOWNLOADED}\n"
     assert not list(tmp_path.iterdir())
 
 

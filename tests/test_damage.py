@@ -121,6 +121,11 @@ def _a_folder(path: Path) -> None:
     path.mkdir()
 
 
+def _a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 def _a_link_to_itself(path: Path) -> None:
     path.unlink()
     path.symlink_to(path.name)
@@ -132,7 +137,7 @@ def _empty(path: Path) -> None:
 
 Damage = Callable[[Path], None]
 DAMAGES: list[Damage] = [
-    _truncated, _garbled, _flipped, _of_wrong_type, _nested, _with_huge_numbers, _deleted, _a_folder,
+    _truncated, _garbled, _flipped, _of_wrong_type, _nested, _with_huge_numbers, _deleted, _a_folder, _a_pipe,
     _a_link_to_itself, _empty,
 ]  # fmt: skip
 each_damage = pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
@@ -144,8 +149,8 @@ def snapshot(root: Path) -> dict[str, object]:
     for folder, names, others in os.walk(root):
         for path in (Path(folder) / name for name in (*names, *others)):
             if path.name not in ("lock", "owner"):
-                kind = os.readlink(path) if path.is_symlink() else path.is_dir() or path.read_bytes()
-                found[str(path.relative_to(root))] = kind
+                content = path.read_bytes() if path.is_file() else path.is_dir()
+                found[str(path.relative_to(root))] = os.readlink(path) if path.is_symlink() else content
     return found
 
 
@@ -166,7 +171,7 @@ def refused(config: ExperimentConfig, name: str, damage: Damage) -> bool:
     """Whether ``whorl run`` must end with exit code 2. A finished run needs its config and its scores only."""
     if name == "scores.json":
         return damage is not _deleted
-    if damage is _a_folder:
+    if damage in (_a_folder, _a_pipe):
         return config is HALF or name == "config.toml"
     if name == "config.toml" or config is DONE:
         return False
@@ -205,10 +210,12 @@ def test_every_command_survives_a_damaged_run(
     err = checked_call(call, "run", "--config", NAMED[config.title], "--quiet", code=code, apart_from=str(folder))
     assert (folder / "notes.txt").read_text() == "of the user"
     if code == 2:
-        assert str(folder if name == "lock" else folder / name) in err
+        kinds: dict[Damage, str] = {_a_folder: " is a folder", _a_pipe: " is a pipe"}
+        assert f"{folder / name}{kinds.get(damage, '')}" in err
     elif name == "epoch.safetensors" and config is HALF and damage is not _deleted:
         assert err.startswith(f"{folder / name} is not used (")
         assert err.endswith("; task 2 starts again\n")
+        assert "start over" not in err
     elif name == "config.toml":
         was = "missing" if damage is _deleted else "damaged"
         assert err == f"{folder / name} was {was} and has been written again\n"
@@ -223,6 +230,15 @@ def test_the_result_after_a_damaged_epoch_is_that_of_a_whole_run(
     _flipped(copy / "runs" / HALF.title / "epoch.safetensors")
     call("run", "--config", "half.toml", "--quiet")
     assert checks.same(checks.stored(copy / "runs" / HALF.title), checks.stored(whole.path))
+
+
+def test_a_notice_names_flags(copy: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: object) -> None:
+        raise WhorlError("lower `memory.quota`")
+
+    monkeypatch.setattr(Run, "load_epoch", damaged)
+    _, err = call("run", "--config", "half.toml", "--quiet")
+    assert "is not used (lower --quota)" in err
 
 
 @each_damage

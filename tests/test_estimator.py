@@ -453,7 +453,7 @@ def test_files_that_are_not_models(tmp_path: Path) -> None:
     changes: list[tuple[dict[str, Any], str]] = [
         ({"format": 99}, r"has format 99, made by a newer whorl; update this one \(2\)"),
         ({"estimator": {}}, r"is damaged \(estimator\.method: Field required\); save the model again"),
-        ({"inputs": None}, r"does not belong here \(no 'inputs'\); save the model again"),
+        ({"inputs": None}, r"is damaged \(inputs: Input should be an object\); save the model again"),
     ]
     for change, message in changes:
         files.write_tensors(path, tensors, {**about, **change})

@@ -10,6 +10,7 @@ import torch
 from rich.console import Console
 
 from whorl import progress, speed
+from whorl.cli.flags import RunFlags
 from whorl.progress import Bar, Lines, Meter, duration, reporter
 from whorl.reporter import EpochRecord
 from whorl.runtime import Runtime
@@ -163,6 +164,17 @@ def test_the_reporter_suits_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with reporter(quiet=False) as bar:
         assert isinstance(bar, Bar)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_notices_are_translated(
+    quiet: bool, terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with reporter(quiet, translate=RunFlags.translate) as chosen:
+        chosen.note("start over with `fresh`")
+    assert "start over with --fresh\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("arch", "size"), [("tiny", 8), ("identity", 16)])

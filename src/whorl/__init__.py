@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from whorl.config import LearnerConfig
     from whorl.data.inputs import Inputs
     from whorl.errors import WhorlError
-    from whorl.estimator import Learned, Whorl
+    from whorl.estimator import Whorl
+    from whorl.runs.model import Learned
     from whorl.tasks import Tasks, load_tasks
     from whorl.types import ImageSource
 
@@ -23,7 +24,7 @@ _HOMES = {
     "Classifier": "whorl.classifier",
     "ImageSource": "whorl.types",
     "Inputs": "whorl.data.inputs",
-    "Learned": "whorl.estimator",
+    "Learned": "whorl.runs.model",
     "LearnerConfig": "whorl.config",
     "Tasks": "whorl.tasks",
     "Whorl": "whorl.estimator",

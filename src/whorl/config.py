@@ -347,12 +347,17 @@ _COMPLETE: Tree = {
 
 
 def check_values(section: type[LearnerConfig], asked: Tree, source: str = "") -> None:
-    """Raise a ``WhorlError`` if ``asked`` has an unknown key or a value of the wrong type. Keys may be missing.
+    """Raise a ``WhorlError`` if ``asked`` has an unknown key or a wrong value. Keys may be missing.
 
-    The options of methods are not checked; they depend on the method.
+    The options of methods are not checked; they depend on the method. Milestones that a user sets must differ, while
+    those that a method makes for few epochs may be equal.
     """
     stream: Tree = {"data": {"name": "digits"}, "stream": {"step": 1}} if section is ExperimentConfig else {}
-    checked(section, merge(_COMPLETE, stream, asked), source=source)
+    optim = checked(section, merge(_COMPLETE, stream, asked), source=source).optim
+    for key, epochs in (("milestones", optim.milestones), ("first_milestones", optim.first_milestones or ())):
+        if len(set(epochs)) < len(epochs):
+            message = f"`optim.{key}` must name each epoch once, not {shown(epochs)}"
+            raise WhorlError(f"{source}: {message}" if source else message)
 
 
 def read_toml(path: Path) -> Tree:

@@ -58,5 +58,5 @@ def unknown(kind: str, name: str, known: Iterable[str], meant: str | None = None
         section = ""
     near = nearest(name.removeprefix(section), [each.removeprefix(section) for each in names])
     meant = meant or (near and section + near)
-    hint = f"did you mean {meant!r}?" if meant else f"known: {', '.join(names)}"
+    hint = f"did you mean {meant!r}?" if meant else f"known: {', '.join(names) or 'none'}"
     return WhorlError(f"unknown {kind} {name!r}; {hint}")

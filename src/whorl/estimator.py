@@ -19,19 +19,21 @@ from torch import nn
 
 from whorl.check import OWN_NET, check_learner
 from whorl.classifier import Classifier, Name
-from whorl.config import LearnerConfig, Tree, checked, override
+from whorl.config import LearnerConfig, Tree, checked, merge, override
 from whorl.data.adapt import LARGEST, Adapted, LabelsLike, SamplesLike, adapt, label_array
 from whorl.data.inputs import Inputs
 from whorl.data.trouble import file_errors
 from whorl.engine import Learner
 from whorl.errors import WhorlError
+from whorl.known import KNOWN
+from whorl.methods import method_of
 from whorl.metrics.match import matched_accuracy
 from whorl.nets.backbone import Backbone, own_inputs
 from whorl.nets.backbone import checked as checked_backbone
 from whorl.progress import reporter
 from whorl.recipes import resolve_learner
-from whorl.runs.checkpoint import StateHeader, belonging
-from whorl.runs.model import ADVICE, is_model, load_state, save_state
+from whorl.runs.checkpoint import belonging
+from whorl.runs.model import ADVICE, Learned, ModelHeader, is_model, load_state, save_state
 from whorl.runtime import Runtime, find_device, threads_for
 from whorl.speed import faster
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray
@@ -69,26 +71,6 @@ _BY_PARAMETER = {"method.name": "method", "recipe": "recipe", "seed": "random_st
 
 class NotLearned(WhorlError, NotFittedError):
     """The model was used before its initial delivery."""
-
-
-class Learned(BaseModel):
-    """A delivery that was learned, as :attr:`Whorl.deliveries_` lists it.
-
-    Attributes
-    ----------
-    samples : int
-        The number of samples.
-    labelled : bool
-        Whether the delivery came with labels.
-    classes : tuple of str or int
-        The names of the classes that were new in it.
-    """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
-
-    samples: int
-    labelled: bool
-    classes: tuple[str | int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -395,14 +377,14 @@ class Whorl(BaseEstimator):
             raise WhorlError(f"cannot make the folder {folder}: {error.strerror}; choose another one") from None
         if path.exists() and not is_model(path):
             raise WhorlError(f"{path} was not written by Whorl.save; choose another folder")
-        saved = _Saved(
-            estimator=now.params,
-            config=now.learner.config.tree(),
-            deliveries=now.deliveries,
-            labels=tuple(now.labels.tolist()),
-            files=now.files,
-        )
-        save_state(path, now.learner.state(), saved.model_dump(mode="json"))
+        about = {
+            "estimator": now.params.model_dump(mode="json"),
+            "config": now.learner.config.tree(),
+            "deliveries": [each.model_dump(mode="json") for each in now.deliveries],
+            "labels": now.labels.tolist(),
+            "files": now.files,
+        }
+        save_state(path, now.learner.state(), about)
         return path
 
     @classmethod
@@ -441,11 +423,10 @@ class Whorl(BaseEstimator):
             raise WhorlError(f"{path} was learned with the network {params.net!r}; leave `net` out")
         given = {**dict(params), "net": net or params.net}
         model = cls(**given, device=device, verbose=verbose)
-        with belonging(path, ADVICE):
-            config = checked(LearnerConfig, saved.config)
-            labels = np.array([range(len(state.names))[number] for number in saved.labels], dtype=np.int64)
-        learner = Learner(config, state.inputs, model._runtime(config), model._backbone())
+        config = saved.checked_config(path)
+        labels = np.array(saved.labels, dtype=np.int64)
         try:
+            learner = Learner(config, state.inputs, model._runtime(config), model._backbone())
             learner.restore(state)
         except (WhorlError, ValueError) as error:
             if net is None:
@@ -505,7 +486,7 @@ class Whorl(BaseEstimator):
 class _Params(BaseModel):
     """The parameters that are stored with a model and cannot change after the initial delivery."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     method: str
     net: str | None
@@ -547,14 +528,29 @@ class _Params(BaseModel):
         return override(*own.items(), *(self.options or {}).items())
 
 
-class _Saved(StateHeader):
+class _Saved(ModelHeader):
     """The header of a stored model."""
 
     estimator: _Params
     config: dict[str, Any]
-    deliveries: tuple[Learned, ...]
-    labels: tuple[int, ...]
-    files: tuple[str, ...] = ()
+
+    def checked_config(self, path: Path) -> LearnerConfig:
+        """The config. Raises a ``WhorlError`` if a name is unknown or the parameters disagree with it."""
+        with belonging(path, ADVICE):
+            config = checked(LearnerConfig, self.config)
+        try:
+            KNOWN["recipe"].require(config.recipe)
+            check_learner(config)
+        except WhorlError as error:
+            why = f"{path} cannot be used ({error})"
+            raise WhorlError(f"{why}; install the package that is missing, or {ADVICE}") from None
+        with belonging(path, ADVICE):
+            asked = checked(LearnerConfig, merge(config.tree(), self.estimator.asked()))
+            same = asked.model_copy(update={"method": config.method}) == config
+            same = same and method_of(asked) == method_of(config)  # with values converted to the types of the options
+            if not same or (self.estimator.net is None) != (config.net.arch == OWN_NET):
+                raise ValueError("estimator and config disagree")
+        return config
 
 
 def _whole(name: str, value: Any) -> int:

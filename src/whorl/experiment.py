@@ -86,9 +86,9 @@ def run(
         return Result(store.path, config, done.steps)
     store.lock()
     try:
-        store.require_files()
+        store.require_files(len(stream))
         if fresh:
-            store.clear()
+            store.clear(len(stream))
         before = _checked(store, len(stream))
         if before.finished:
             _begin(store, reporter or Silent())
@@ -180,7 +180,8 @@ class _Session:
             if halt is not None:
                 self.learner.check_position(delivery, halt)
         except WhorlError as error:
-            self.reporter.note(f"{store.path / 'epoch.safetensors'} is not used ({error}); task {number} starts again")
+            why = str(error).removesuffix(f"; {START_OVER}")
+            self.reporter.note(f"{store.path / 'epoch.safetensors'} is not used ({why}); task {number} starts again")
             halt, spent, length = None, Spent(), store.log_before(number)
         _begin(store, self.reporter)
         store.tidy(number - 1, finished=False)

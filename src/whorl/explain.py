@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, time
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
@@ -100,10 +101,18 @@ def explain(found: ErrorDetails, section: type[BaseModel], within: str) -> str:
 
 def shown(value: object) -> str:
     """A value as it would be written in TOML, shortened if it is long."""
-    if isinstance(value, bool):
-        return str(value).lower()
     try:
-        text = repr(value)
+        text = _toml(value)
     except (ValueError, RecursionError):  # integers of thousands of digits cannot be written in decimal
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_toml(each)}' for key, each in value.items())}}}"
+    return value.isoformat() if isinstance(value, (date, time)) else repr(value)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from whorl.config import Tree
 
 HUB = "hub:"
+DEFAULT_METHOD = "ours"
 ORDERS = ("A", "B", "natural")
 SCORES = ("acc", "acc_plain", "acc5", "acc5_plain", "nmi", "ari", "acc_fc", "acc_nme", "acc_ncm", "label_acc")
 
@@ -58,20 +59,44 @@ KNOWN: dict[str, Known] = {
 }
 """By config key."""
 
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "finetune": (),
+    "joint": (),
+    "ours": ("temperature",),
+    "lwf": ("variant", "width", "temperature", "weight"),
+    "icarl": ("loss", "width", "temperature"),
+    "eeil": ("temperature", "loss", "profile", "balanced_epochs", "balanced_lr", "noise"),
+    "lucir": ("less_forget", "margin", "negatives", "ranking", "imprint"),
+    "wa": ("temperature", "norm", "clip", "reinit", "profile"),
+    "bic": ("temperature", "every", "correction_epochs", "correction_lr", "penalty"),
+    "ilio": ("temperature", "accommodation", "block", "lr", "strict"),
+}
+"""The options of the built-in methods."""
+
 
 def check_asked(asked: Tree, source: str = "") -> None:
     """Raise a ``WhorlError`` if a key, a value or a name in ``asked`` is wrong; the message begins with ``source``."""
     from whorl.config import ExperimentConfig, check_values
 
     check_values(ExperimentConfig, asked, source)
-    for key in KNOWN:
-        section, _, last = key.rpartition(".")
-        name = (asked.get(section, {}) if section else asked).get(last)
-        try:
+    try:
+        for key in KNOWN:
+            section, _, last = key.rpartition(".")
+            name = (asked.get(section, {}) if section else asked).get(last)
             if name is not None:
                 require(key, name)
-        except WhorlError as error:
-            raise WhorlError(f"{source}: {error}" if source else str(error)) from None
+        _check_options(asked.get("method", {}))
+    except WhorlError as error:
+        raise WhorlError(f"{source}: {error}" if source else str(error)) from None
+
+
+def _check_options(method: Tree) -> None:
+    """Raise if the method has no such option or, without a name, if no method has. Plug-ins are not checked here."""
+    methods = [method["name"]] if "name" in method else KNOWN["method.name"].all()
+    if OPTIONS.keys() >= set(methods):
+        known = {option for name in methods for option in OPTIONS[name]}
+        for key in sorted(method.keys() - known - {"name"}):
+            raise unknown("config key", f"method.{key}", [f"method.{option}" for option in known])
 
 
 def require(key: str, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -64,9 +64,12 @@ def duration(seconds: float) -> str:
 class Quiet(Silent):
     """Prints no progress, only lines that the user should read."""
 
+    translate: Callable[[str], str] = staticmethod(str)
+    """Applied to each of these lines: the command line replaces config keys by flags."""
+
     def note(self, text: str) -> None:
         """Print the line."""
-        self.print(text)
+        self.print(self.translate(text))
 
     def print(self, line: str) -> None:
         """Print a line on stderr."""
@@ -197,9 +200,10 @@ class Bar(Lines):
 
 
 @contextmanager
-def reporter(quiet: bool, unit: str = "task") -> Iterator[Quiet]:
+def reporter(quiet: bool, unit: str = "task", translate: Callable[[str], str] = str) -> Iterator[Quiet]:
     """The reporter that suits stderr: a bar in a terminal, plain lines elsewhere."""
     chosen = Quiet() if quiet else Bar(unit) if sys.stderr.isatty() else Lines(unit)
+    chosen.translate = translate
     try:
         yield chosen
     finally:

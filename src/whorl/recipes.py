@@ -6,6 +6,7 @@ from whorl.config import ExperimentConfig, LearnerConfig, Tree, check_values, ch
 from whorl.data import find_loader, traits_of
 from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.errors import WhorlError, unknown
+from whorl.known import DEFAULT_METHOD
 from whorl.methods import method_class
 from whorl.methods.base import Conditions
 
@@ -71,7 +72,7 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
     recipe = asked.get("recipe", usual["recipe"])
     if recipe not in RECIPES:
         raise unknown("recipe", str(recipe), RECIPES)
-    method = method_class(str(asked.get("method", {}).get("name", "ours")))
+    method = method_class(str(asked.get("method", {}).get("name", DEFAULT_METHOD)))
     properties = {**vars(conditions), "recipe": recipe}
     labeler = asked.get("labeler", "paper")
     if labeler not in LABELERS:

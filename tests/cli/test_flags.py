@@ -77,7 +77,8 @@ class Asked:
         monkeypatch.setattr("whorl.experiment.run", self._run)
         monkeypatch.setattr("whorl.runs.changed.stored_as", lambda out, config, data: config)
         monkeypatch.setattr("whorl.runs.changed.other_data", lambda out, config, data: None)
-        monkeypatch.setattr(sys.modules["whorl.cli.reproduce"], "_prepare", self._plan)
+        monkeypatch.setattr("whorl.papers.jobs.prepare", self._plan)
+        monkeypatch.setattr(sys.modules["whorl.cli.reproduce"], "_loader", lambda folders, _: folders)
 
     def _prepare(self, asked: Tree, *rest: Any) -> tuple[ExperimentConfig, None]:
         self.prepared = (resolve(asked), *rest)
@@ -140,7 +141,7 @@ def test_a_flag_of_reproduce_sets_its_key_in_all_runs(flag: str, asked: Asked, c
     found = []
     for words in ([], [flag, value]):
         call("reproduce", "he2021", "--table", "2", "--step", "10", *words, code=2)
-        paper, needs, recipe, budget, _, _, _ = asked.prepared
+        paper, needs, recipe, budget, *_ = asked.prepared
         found.append([flat(config_of(paper, need.asked, recipe, budget).tree()) for need in needs])
     before, after = found
     assert len(after) == 14  # seven rows, on two data sets
@@ -151,15 +152,15 @@ def test_a_flag_of_reproduce_sets_its_key_in_all_runs(flag: str, asked: Asked, c
 def test_the_filters_of_reproduce(asked: Asked, call: Call) -> None:
     words = ["--table", "1", "--data", "cifar100", "--method", "wa", "--method", "icarl", "--step", "5", "--step", "10"]
     call("reproduce", "he2021", *words, "--labels", "given", "--seeds", "3", "--data-dir", "there", code=2)
-    _, needs, _, _, seeds, folders, _ = asked.prepared
+    _, needs, _, _, seeds, folders, _, _ = asked.prepared
     found = {(n.cell.part, n.asked["method"]["name"], n.cell.column, n.asked["labels"]) for n in needs}
     assert found == {
         ("table 1", method, column, "given") for method in ("wa", "icarl") for column in ("cifar-5", "cifar-10")
     }
-    assert (seeds, folders) == (3, {"cifar100": str(Path("there").resolve())})
+    assert (seeds, folders) == (range(3), {"cifar100": str(Path("there").resolve())})
     call("reproduce", "he2021", "--figure", "6", code=2)
     assert {need.cell.part for need in asked.prepared[1]} == {"figure 6"}
-    assert asked.prepared[4] == 5
+    assert asked.prepared[4] == range(5)
 
 
 @pytest.mark.parametrize(

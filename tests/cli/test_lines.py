@@ -124,13 +124,18 @@ def test_a_full_stdout_is_one_line(words: list[str], tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, "whorl: cannot write the results: No space left on device\n")
 
 
-def test_a_reader_that_has_ended_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words", [["methods"], ["methods", "--json"], ["--help"], ["--version"], ["list"]], ids=" ".join
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_ended_ends_the_command_quietly(words: list[str], unbuffered: str, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "whorl", "methods"]
-    done = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True)
+    command, env = [sys.executable, "-m", "whorl", *words], {**ENV, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True, env=env)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (2, "whorl: cannot write the results: Broken pipe\n")
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_closed_streams(tmp_path: Path) -> None:

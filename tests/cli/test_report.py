@@ -54,7 +54,8 @@ def test_files_of_the_user_are_refused_and_kept(name: str, there: list[str], cal
     Path("report", name).mkdir()
     assert f"report/{name} is a folder" in call("report", code=2)[1]
     Path("compare.png").write_text("mine")
-    assert "compare.png was not written by whorl" in call("compare", *there[:2], code=2)[1]
+    _, err = call("compare", *there[:2], code=2)
+    assert err == "whorl: compare.png was not written by whorl; move it away, or choose another --plot\n"
     assert Path("compare.png").read_text() == "mine"
 
 
@@ -174,7 +175,7 @@ def test_compare_as_json_and_svg(there: list[str], call: Call) -> None:
 
 BAD = [
     (["report", "--runs", "nowhere"], "there is no folder nowhere"),
-    (["report", "--out", "runs/odd/file"], "cannot write to runs/odd/file"),
+    (["report", "--out", "runs/odd/file"], "runs/odd/file is a file; set --out to a folder"),
     (["report", "--paper", "he2012"], "did you mean 'he2021'"),
     (["compare", "cifar100-ours-pseudo-step10-seed0"], "could be"),
     (["compare", "ONE"], "at least two runs"),

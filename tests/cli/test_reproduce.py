@@ -129,8 +129,11 @@ def test_a_failing_run_is_listed_and_tried_again(tmp_path: Path) -> None:
         (["he2021", "--data", "digits", "--set", "seed=3"], "decides which cell a run fills"),
         (["he2021", "--data", "digits", "--set", "cluster.name=gmm"], "decides which cell a run fills"),
         (["he2021", "--data", "digits", "--set", "memory.quota=7"], "decides which cell a run fills"),
-        (["he2021", "--data", "digits", "--table", "2", "--out", "file/runs"], "cannot make the folder file/runs"),
-        (["he2021", "--data", "digits", "--table", "2", "--report", "file"], "cannot write to file: "),
+        (["he2021", "--data", "digits", "--table", "2", "--out", "file/runs"], "cannot write to file/runs: "),
+        (
+            ["he2021", "--data", "digits", "--table", "2", "--report", "file"],
+            "file is a file; set --report to a folder",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -101,6 +101,14 @@ def changed(binary: Path, target: Path, what: str) -> Path:
     return target
 
 
+@pytest.mark.parametrize(("text", "number"), [("", 0), ("apple\nbaby\n", 2), ("\n".join([*KINDS, "more"]), 101)])
+def test_a_list_of_other_than_100_names_is_refused(text: str, number: int, binary: Path, tmp_path: Path) -> None:
+    place = changed(binary, tmp_path / "data", "nothing")
+    (place / "fine_label_names.txt").write_text(text)
+    with pytest.raises(WhorlError, match=f"fine_label_names.txt in .* has {number} class names, not 100; download it"):
+        load("cifar100", place)
+
+
 @pytest.mark.usefixtures("official")
 def test_other_content_has_a_fingerprint_and_a_notice(binary: Path, tmp_path: Path) -> None:
     prints, said = [], list[str]()
@@ -135,6 +143,18 @@ def test_an_archive_with_a_flipped_byte_is_refused_by_data_and_by_run(
         for words in (("data", "cifar100"), ("run", "--data", "cifar100")):
             assert call(*words, "--data-dir", str(where), code=2)[1].strip() == line
     assert given.read_bytes() == before
+
+
+@pytest.mark.parametrize("more", [[], ["--per-class", "40", "--resize", "16"]], ids=["whole", "smaller"])
+def test_a_plan_is_the_same_before_the_download(
+    more: list[str], binary: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whorl.data.download.cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr("whorl.cli.gridplan.measure", lambda *_: (1e6, 1e6))
+    words = ["reproduce", "he2021", "--data", "cifar100", "--step", "10", "--dry-run", *more]
+    before, err = call(*words)
+    assert err.startswith("cifar100 is not downloaded yet; ")
+    assert before == call(*words, "--data-dir", str(binary))[0]
 
 
 def test_wrong_counts(binary: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from whorl.data.inputs import VIEWS, Inputs, View, brighter, contrasted, crop_flip, jitter, resized_crop, shift
+from whorl.errors import WhorlError
 
 
 def images(n: int, size: int) -> torch.Tensor:
@@ -148,6 +149,26 @@ def test_mirrored_inputs_are_those_of_mirrored_images() -> None:
 )
 def test_photos_are_large_images_or_those_with_resized_crops(inputs: Inputs, photos: bool) -> None:
     assert inputs.photos is photos
+
+
+@pytest.mark.parametrize(
+    ("size", "mean", "std", "message"),
+    [
+        (0, (0.5,) * 3, (0.5,) * 3, "at least 1"),
+        (10**30, (0.5,) * 3, (0.5,) * 3, "at most 16384"),
+        (8, (), (0.5,) * 3, "the mean of images must have 3 values, not 0"),
+        (8, (0.5,) * 3, (0.5,), "the standard deviation of images must have 3 values, not 1"),
+        (8, (0.5,) * 3, (0.5, 0.0, 0.5), "must be above 0"),
+        (8, (0.5,) * 3, (0.5, 0.5, 1e308), "at most 1000"),
+        (8, (1e308, 0.5, 0.5), (0.5,) * 3, "at most 1e6 standard deviations"),
+        (8, (float("nan"), 0.5, 0.5), (0.5,) * 3, "at most 1e6 standard deviations"),
+    ],
+)
+def test_impossible_preparations_are_refused(
+    size: int, mean: tuple[float, ...], std: tuple[float, ...], message: str
+) -> None:
+    with pytest.raises(WhorlError, match=message):
+        Inputs("images", size, mean, std)
 
 
 def test_vectors_are_scaled_and_have_no_views() -> None:

@@ -25,6 +25,7 @@ from whorl.grid import messages
 from whorl.grid.messages import Outcome, Setup, parse_event
 from whorl.grid.pool import Pool, Worker
 from whorl.grid.queue import GridState, Job, Plan, Queue, execute, plan
+from whorl.runs.changed import earlier_data
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
 
@@ -220,6 +221,10 @@ def test_a_grid_reads_photos_on_demand(tmp_path: Path) -> None:
     state = execute(plan([made], tmp_path / "runs"), photos, 1, Quiet())
     assert state.failed == {}
     assert [one.title for one in state.finished] == [made.title]
+    earlier = config.model_copy(update={"data": earlier_data(identified, data)})
+    assert earlier.data.fingerprint == data.earlier_fingerprint != identified.fingerprint
+    before = Job("photos", earlier, made.passes, wanted)
+    assert not execute(plan([before], tmp_path / "runs"), photos, 1, Quiet()).failed
 
 
 def test_a_grid_runs_everything_once_and_failures_stop_nobody(images: tuple[Any, Dataset], tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from whorl.papers.choose import Choice, Need, chosen, stand_in
 from whorl.papers.jobs import Prepared, prepare
 
 PAPER = papers.load("he2021")
+NOWHERE = Path("no-runs-here")
 
 
 def images(wanted: DataConfig) -> tuple[DataConfig, Dataset]:
@@ -26,7 +29,7 @@ def images(wanted: DataConfig) -> tuple[DataConfig, Dataset]:
 
 
 def prepared(choice: Choice, budget: Tree, seeds: int = 1, recipe: str = "demo") -> Prepared:
-    return prepare(PAPER, chosen(PAPER, choice), recipe, budget, range(seeds), images)
+    return prepare(PAPER, chosen(PAPER, choice), recipe, budget, range(seeds), images, NOWHERE)
 
 
 def test_everything_is_every_cell_with_what_its_difference_needs() -> None:
@@ -116,12 +119,12 @@ def test_another_data_set_under_the_papers_name_fills_nothing() -> None:
         return wanted, load("synthetic", None, DataOptions(8, 3, 10))
 
     needs, tiny = chosen(PAPER, Choice(tables=(2,), data=("cifar100",), steps=(5,))), {"net": {"arch": "tiny"}}
-    found = prepare(PAPER, needs, "demo", tiny, range(1), few)
+    found = prepare(PAPER, needs, "demo", tiny, range(1), few, NOWHERE)
     assert found.jobs == ()
     assert [reason[:63] for reason in found.left_out] == [
         "cifar100 has 100 classes in he2021, and 10 were found; set `dat"
     ]
-    meant = prepare(PAPER, needs, "demo", {**tiny, "data": {"classes": 10}}, range(1), few)
+    meant = prepare(PAPER, needs, "demo", {**tiny, "data": {"classes": 10}}, range(1), few, NOWHERE)
     assert len(meant.jobs) == 7
 
 
@@ -130,3 +133,29 @@ def test_a_quota_for_all_classes_is_a_budget_and_one_for_each_is_not() -> None:
     for budget in ({"memory": {"quota": 7}}, {"seed": 1}, {"labels": "given"}, {"stream": {"step": 4}}):
         with pytest.raises(WhorlError, match="decides which cell a run fills"):
             check_budget(budget)
+
+
+def test_runs_of_earlier_versions_keep_their_configs(tmp_path: Path) -> None:
+    def folder(wanted: DataConfig) -> tuple[DataConfig, Dataset]:
+        data = replace(images(wanted)[1], fingerprint="now", earlier_fingerprint="before")
+        return wanted.model_copy(update={"fingerprint": "now"}), data
+
+    needs = chosen(PAPER, Choice(tables=(2,), data=("digits",), steps=(50,)))
+
+    def prints(seeds: int) -> list[str]:
+        found = prepare(PAPER, needs, "demo", {}, range(seeds), folder, tmp_path)
+        assert {job.config.seed for job in found.jobs} == set(range(seeds))
+        assert {config.seed for _, config in found.fills} == {0}
+        assert [job.config.data for job in found.jobs[: len(found.fills)]] == [c.data for _, c in found.fills]
+        return [job.config.data.fingerprint for job in found.jobs if job.config.seed == 0]
+
+    new = prepare(PAPER, needs, "demo", {}, range(2), folder, tmp_path).jobs
+    assert prints(2) == ["now"] * len(prints(2))
+    section = new[0].config.data.model_copy(update={"fingerprint": "before"})
+    before = new[0].config.model_copy(update={"data": section, "seed": 1})
+    (tmp_path / before.title).mkdir()
+    assert prints(2) == ["before", *prints(2)[1:]]
+    assert prints(2)[1:] == prints(1)[1:] == ["now"] * (len(prints(1)) - 1)
+    assert prints(1)[0] == "now"  # none of these seeds is stored
+    (tmp_path / new[0].title).mkdir()
+    assert prints(2)[0] == "now"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -45,6 +47,16 @@ def _a_folder(folder: Path) -> None:
     (folder / "b.md").mkdir()
 
 
+def _a_pipe(folder: Path) -> None:
+    os.mkfifo(folder / "b.md")
+
+
+def _a_socket(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch, socket.socket(socket.AF_UNIX) as made:
+        patch.chdir(folder)  # the path of a socket must be short
+        made.bind("b.md")
+
+
 def _a_link(folder: Path) -> None:
     (folder / "b.md").symlink_to(folder / "a.md")
 
@@ -81,11 +93,13 @@ def _list_of_other_things(folder: Path) -> None:
         (_edited, r"a\.md was changed after whorl wrote it; move it away, or choose another `out`"),
         (_stale_and_edited, r"figure-1\.png was changed after whorl wrote it; move it away"),
         (_a_folder, r"b\.md is a folder, and whorl writes a file of that name; move it away"),
+        (_a_pipe, r"b\.md is a pipe, and whorl writes a file of that name; move it away"),
+        (_a_socket, r"b\.md is a socket, and whorl writes a file of that name; move it away"),
         (_a_link, r"b\.md is a link, and whorl writes a file of that name; move it away"),
         (_a_link_to_itself, r"b\.md is a link, and whorl writes a file of that name; move it away"),
         (_damaged_list, r"\.whorl-files\.json is damaged \(its checksum does not match\); move it away"),
         (_no_list, r"a\.md was not written by whorl; move it away"),
-        (_list_is_a_folder, r"cannot read .*\.whorl-files\.json: it is not a file; move it away"),
+        (_list_is_a_folder, r"cannot read .*\.whorl-files\.json: it is a folder, not a file; move it away"),
         (_deep_list, r"\.whorl-files\.json is damaged \(it is nested too deeply\); move it away"),
         (_list_of_other_things, r"\.whorl-files\.json is damaged \(files\.a\.md: .*\); move it away"),
     ],
@@ -102,6 +116,14 @@ def test_files_of_the_user_are_not_touched(change: object, message: str, tmp_pat
     with pytest.raises(WhorlError, match=message) if change is not _stale_and_edited else nullcontext():
         folder.prepare(["c.md", "a.md", "b.md"])
     assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize(("target", "what"), [("file", "a file"), ("pipe", "a pipe"), ("/dev/null", "a device")])
+def test_a_file_is_no_folder_to_write_to(target: str, what: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(WhorlError, match=f"{target} is {what}; set `report` to a folder"):
+        Owned(tmp_path / target, "report").prepare()
 
 
 def test_the_same_content_is_no_obstacle(tmp_path: Path) -> None:

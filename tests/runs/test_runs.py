@@ -91,6 +91,20 @@ def test_a_second_process_is_refused(config: ExperimentConfig, small_data: Datas
     assert run(config, small_data, tmp_path).summary.last
 
 
+@pytest.mark.parametrize("name", ["lock", "owner"])
+def test_a_pipe_or_a_link_in_place_of_the_lock_is_refused(
+    name: str, config: ExperimentConfig, small_data: Dataset, tmp_path: Path
+) -> None:
+    path = Run.at(tmp_path, config).path
+    path.mkdir()
+    for what, make in (("a pipe", os.mkfifo), ("a link", lambda file: file.symlink_to(tmp_path / "other"))):
+        make(path / name)
+        with pytest.raises(WhorlError, match=f"{name} is {what}, and whorl writes a file of that name; move it away"):
+            run(config, small_data, tmp_path)
+        (path / name).unlink()
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_newer_format_is_left_alone(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
     path = Run.at(tmp_path, config).path
     path.mkdir(parents=True)
@@ -115,7 +129,11 @@ def test_fresh_removes_only_files_of_the_run(config: ExperimentConfig, small_dat
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "mine.txt").write_text("mine")
-    for name in ("notes.txt", "draft.tmp", "memory-notes.safetensors"):
+    mine = [
+        "notes.txt", "draft.tmp", "memory-notes.safetensors", "task-99.safetensors", "memory-99.safetensors",
+        "task-04.safetensors", "task-00.safetensors", "task-001.safetensors", "task-99.safetensors.tmp",
+    ]  # fmt: skip
+    for name in mine:
         (first.path / name).write_text("mine")
     (first.path / "figures").mkdir()
     (first.path / "figures" / "a.png").write_text("mine")
@@ -123,7 +141,7 @@ def test_fresh_removes_only_files_of_the_run(config: ExperimentConfig, small_dat
     (first.path / "epoch.safetensors").symlink_to(elsewhere / "mine.txt")
     again = run(config, small_data, tmp_path / "runs", fresh=True)
     assert checks.numbers(again.steps) == checks.numbers(first.steps)
-    for name in ("notes.txt", "draft.tmp", "memory-notes.safetensors", "figures/a.png", "linked/mine.txt"):
+    for name in (*mine, "figures/a.png", "linked/mine.txt"):
         assert (first.path / name).read_text() == "mine"
     assert (first.path / "linked").is_symlink()
     assert not (first.path / "epoch.safetensors").exists()
@@ -133,9 +151,10 @@ def test_fresh_refuses_a_folder_in_place_of_a_file(
     config: ExperimentConfig, small_data: Dataset, tmp_path: Path
 ) -> None:
     path = run(config, small_data, tmp_path).path
-    (path / "task-07.safetensors").mkdir()
+    (path / "task-03.safetensors").unlink()
+    (path / "task-03.safetensors").mkdir()
     before = checks.stored_bytes(path)
-    with pytest.raises(WhorlError, match=r"task-07\.safetensors is a folder.*move it away"):
+    with pytest.raises(WhorlError, match=r"task-03\.safetensors is a folder.*move it away"):
         run(config, small_data, tmp_path, fresh=True)
     assert checks.stored_bytes(path) == before
 

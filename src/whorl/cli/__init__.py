@@ -16,7 +16,7 @@ from whorl.cli import data, doctor, runs
 from whorl.cli.compare import compare
 from whorl.cli.demo import demo
 from whorl.cli.flags import RunFlags
-from whorl.cli.lines import Stopped, say, tell
+from whorl.cli.lines import Stopped, Unread, say, tell
 from whorl.cli.methods import methods
 from whorl.cli.report import report
 from whorl.cli.reproduce import reproduce
@@ -60,12 +60,17 @@ app.command()(reproduce)
 
 STOPPED = 130
 """The exit code after Ctrl-C."""
+UNREAD = 141
+"""The exit code if the reader of stdout has ended, as of a program that the signal SIGPIPE ends."""
 LONGEST = 200
 """Longer words in a message, such as a number of thousands of digits, are shortened."""
 
 
 def main() -> None:
-    """The entry point. An error that the user can fix is printed as one line, with exit code 2."""
+    """The entry point. An error that the user can fix is printed as one line, with exit code 2.
+
+    If the reader of stdout has ended, the command ends without a message.
+    """
     warnings.formatwarning = lambda message, *_: f"whorl: {printable(RunFlags.translate(str(message)))}\n"
     line, code = "", 0
     try:
@@ -75,6 +80,10 @@ def main() -> None:
         line, code = f"stopped; to resume: {stopped}", STOPPED
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
+    except (Unread, SystemExit) as end:  # typer and rich exit at a broken pipe, and typer after completing words
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):
+            raise
+        code = UNREAD
     except Exception as error:
         line, code = _answer(error), 2
     if code == STOPPED:  # newer versions of typer return it for Ctrl-C
@@ -82,7 +91,10 @@ def main() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        line, code = line or _answer(error), code or 2
+        if isinstance(error, BrokenPipeError):
+            code = code or UNREAD
+        else:
+            line, code = line or _answer(error), code or 2
         with suppress(OSError, ValueError):  # what is left in the buffer must not fail again when Python exits
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if line:

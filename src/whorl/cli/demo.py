@@ -43,7 +43,7 @@ def demo(
         config, data = prepare(override(*asked.items()), None)
         owned.prepare(["report.html"])
         tell(f"learning the {config.data.name} {said}")
-        with interruptible(), reporter(quiet=False) as progress:
+        with interruptible(), reporter(quiet=False, translate=RunFlags.translate) as progress:
             run(config, data, out / "runs", reporter=progress, fresh=fresh)
         found[labels] = Run.at(out / "runs", config)
         repeat.append(command(asked, out / "runs"))

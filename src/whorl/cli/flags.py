@@ -19,6 +19,9 @@ from whorl.errors import WhorlError
 _PRECISION = "fp32, bf16 (autocast), or auto: the faster one, measured for a second."
 _QUOTED = re.compile(r"(?:\b(set|raise|lower) )?`([a-z0-9_]+(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
 
+_OTHERS = {"plot": "--plot"}
+"""Flags of commands without a table, by the parameter that library messages name."""
+
 
 @dataclass(frozen=True)
 class Key:
@@ -58,7 +61,7 @@ class Flags:
         """
         from whorl.config import ExperimentConfig
 
-        flags, of_run = cls.flag_of(), RunFlags.flag_of()
+        flags, of_run = _OTHERS | cls.flag_of(), RunFlags.flag_of()
 
         def flag(found: re.Match[str]) -> str:
             verb, key, value = found.groups()

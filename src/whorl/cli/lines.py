@@ -27,6 +27,10 @@ class Stopped(Exception):
     """Ctrl-C in a command that can be resumed; the message is the command that does it."""
 
 
+class Unread(Exception):
+    """The program that reads stdout has ended, as ``head`` does after a few lines."""
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Let Ctrl-C raise ``KeyboardInterrupt``, for a command that has something to finish before it ends."""
@@ -76,7 +80,9 @@ def table(
 def _print(line: str) -> None:
     try:
         print(line)
-    except OSError as error:  # a full disk, or the program that read the output has ended
+    except BrokenPipeError:
+        raise Unread from None
+    except OSError as error:
         raise WhorlError(f"cannot write the results: {error.strerror}") from None
 
 

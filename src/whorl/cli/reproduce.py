@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from whorl.data.source import Dataset
     from whorl.grid.messages import Setup
     from whorl.grid.queue import Plan
-    from whorl.papers import Paper
-    from whorl.papers.choose import Choice, Need
-    from whorl.papers.jobs import Prepared
+    from whorl.papers.choose import Choice
+    from whorl.papers.jobs import Images
 
 MOST_JOBS = 8
 """Default number of jobs on machines with many cores; each job holds the data and a copy of torch."""
+NOT_DOWNLOADED = (
+    "cifar100 is not downloaded yet; the plan is made for the official data, which `whorl data cifar100` downloads"
+)
 
 
 @command(ReproduceFlags)
@@ -54,7 +56,9 @@ def reproduce(flags: ReproduceFlags) -> None:
     from whorl.grid.messages import Setup
     from whorl.grid.queue import plan
     from whorl.papers import manifest
+    from whorl.papers.jobs import prepare
     from whorl.report.paper import file_names
+    from whorl.runs.files import make_folder
     from whorl.runs.owned import Owned
     from whorl.runs.precision import settled
     from whorl.runtime import Runtime, find_device
@@ -62,15 +66,14 @@ def reproduce(flags: ReproduceFlags) -> None:
     runtime = Runtime(find_device(flags.device), compile=flags.compile_)
     jobs = flags.jobs or (min(os.cpu_count() or 1, MOST_JOBS) if runtime.device == "cpu" else 1)
     directories = _directories(flags.data_dir or (), choice.data or paper.data)
-    if flags.dry_run:  # with a path, nothing is downloaded
-        directories = {"cifar100": _archive(), **directories}
 
     def settle(config: ExperimentConfig, data: Dataset) -> ExperimentConfig:
         return settled(config, data, flags.out, runtime, flags.notify)
 
     threads = max(1, (os.cpu_count() or 1) // jobs)
     torch.set_num_threads(threads)
-    prepared = _prepare(paper, needs, recipe, budget, seeds, directories, settle)
+    images = _loader(directories, flags.dry_run)
+    prepared = prepare(paper, needs, recipe, budget, range(seeds), images, flags.out, settle)
     planned = plan(prepared.jobs, flags.out)
     if not prepared.jobs and len(prepared.left_out) == 1:
         raise WhorlError(*prepared.left_out)
@@ -80,7 +83,7 @@ def reproduce(flags: ReproduceFlags) -> None:
     print_time(prepared, planned, runtime, jobs, threads)
     if flags.dry_run:
         return
-    _require_folder(flags.out, "out")
+    make_folder(flags.out, "out")
     Owned(flags.report, "report").prepare(file_names(paper))
     manifest.add(flags.out, paper.name, manifest.entries(paper, instead, recipe, budget, prepared))
     setup = Setup(out=str(flags.out), threads=threads, runtime=runtime, data_dirs=directories)
@@ -129,43 +132,23 @@ def _directories(words: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     return out
 
 
-def _archive() -> str:
-    """The path of CIFAR-100 in the user's cache."""
-    from whorl.data.cifar import ARCHIVE
-    from whorl.data.download import cache
-
-    return str(cache() / ARCHIVE)
-
-
-def _require_folder(path: Path, key: str) -> None:
-    """Raise now, and not after hours, if nothing can be written there."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WhorlError(f"cannot make the folder {path}: {error.strerror}; choose another `{key}`") from None
-    if not os.access(path, os.W_OK):
-        raise WhorlError(f"cannot write to {path}; choose another `{key}`")
-
-
-def _prepare(
-    paper: Paper,
-    needs: list[Need],
-    recipe: str,
-    budget: Tree,
-    seeds: int,
-    directories: dict[str, str],
-    settle: Callable[[ExperimentConfig, Dataset], ExperimentConfig],
-) -> Prepared:
+def _loader(directories: dict[str, str], dry_run: bool) -> Images:
+    """Loads data sets from these folders. A dry run downloads nothing."""
+    from whorl.data import DataOptions
+    from whorl.data.cifar import ARCHIVE, blank_cifar100
     from whorl.data.configured import load_configured
-    from whorl.papers.jobs import prepare
+    from whorl.data.download import cache
 
     def images(wanted: DataConfig) -> tuple[DataConfig, Dataset]:
         where = directories.get(wanted.name)
-        if where == _archive() and not Path(where).exists():
-            raise WhorlError("cifar100 is not downloaded yet, and a plan needs it; `whorl data cifar100` downloads it")
+        if dry_run and where is None and wanted.name == "cifar100":
+            where = str(cache() / ARCHIVE)  # with a path, nothing is downloaded
+            if not Path(where).exists():
+                ReproduceFlags.notify(NOT_DOWNLOADED)
+                return wanted, blank_cifar100(DataOptions(wanted.resize, wanted.per_class, wanted.classes))
         return load_configured(wanted, Path(where) if where else None, False, 2, ReproduceFlags.notify)
 
-    return prepare(paper, needs, recipe, budget, range(seeds), images, settle)
+    return images
 
 
 def _execute(planned: Plan, setup: Setup, jobs: int, quiet: bool) -> bool:

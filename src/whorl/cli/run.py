@@ -47,7 +47,7 @@ def run(flags: RunFlags) -> None:
     config = stored_as(flags.out, config, data)
     if changed := other_data(flags.out, config, data):
         flags.notify(changed)
-    with interruptible(), reporter(flags.quiet) as progress:
+    with interruptible(), reporter(flags.quiet, translate=flags.translate) as progress:
         try:
             result = run_config(config, data, flags.out, runtime, progress, flags.fresh)
         except KeyboardInterrupt:
@@ -65,12 +65,12 @@ def run(flags: RunFlags) -> None:
 def _asked(flags: RunFlags) -> Tree:
     """The config values that the user set: the file, then the flags, then ``--set``."""
     from whorl.config import merge, override, parse_override, read_toml
-    from whorl.known import check_asked
+    from whorl.known import DEFAULT_METHOD, check_asked
 
     stored = read_toml(flags.config) if flags.config else {}
     check_asked(stored, str(flags.config))
     changed = merge(*map(parse_override, flags.set_ or []))
-    check_asked(merge(stored, override(*flags.values()), changed))
+    check_asked(merge({"method": {"name": DEFAULT_METHOD}}, stored, override(*flags.values()), changed))
     values = [(key, _order(value) if key == "stream.order" and value else value) for key, value in flags.values()]
     return merge(stored, override(*values), changed)
 

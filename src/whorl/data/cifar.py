@@ -15,6 +15,7 @@ from whorl.data.download import cache, fetch
 from whorl.data.inputs import Inputs
 from whorl.data.options import DataOptions, Notify
 from whorl.data.parts import digest
+from whorl.data.shape import shape
 from whorl.data.source import ArraySource, Dataset
 from whorl.data.traits import Traits, declares
 from whorl.data.trouble import file_errors, reason
@@ -49,13 +50,35 @@ def load_cifar100(directory: Path | None, options: DataOptions, notify: Notify) 
     read = _from_folder(place) if place.is_dir() else _from_archive(place)
     train, train_labels = _parse(read["train.bin"], "train.bin", place)
     test, test_labels = _parse(read["test.bin"], "test.bin", place)
-    listed = read.get(_NAMES, b"").decode("utf-8", "replace").split()
-    names = tuple(listed if len(listed) == 100 else _CLASSES.split())
+    names = tuple(read[_NAMES].decode("utf-8", "replace").split() if _NAMES in read else _CLASSES.split())
+    if len(names) != 100:
+        raise WhorlError(f"{_NAMES} in {place} has {len(names)} class names, not 100; download it again from {URL}")
     found = _content(read, names)
     if found != CONTENT and not place.is_dir():
         raise WhorlError(f"{place} is not the official archive, or damaged; move it away and fetch it again from {URL}")
     if found != CONTENT:
         notify(f"{place} is not the official CIFAR-100 (images, labels or class names differ); its runs are kept apart")
+    return _dataset(train, test, train_labels, test_labels, names, "" if found == CONTENT else found)
+
+
+def blank_cifar100(options: DataOptions) -> Dataset:
+    """CIFAR-100 with blank images, as many per class as the official one has: enough for planning runs."""
+    size = options.resize or 32
+    blank = torch.zeros(1, size, size, 3, dtype=torch.uint8)
+    train, test = (ArraySource(blank.expand(number, -1, -1, -1)) for number in COUNTS.values())
+    labels = [np.arange(number) % 100 for number in COUNTS.values()]
+    return shape(_dataset(train, test, labels[0], labels[1], tuple(_CLASSES.split()), "", size), options)
+
+
+def _dataset(
+    train: ArraySource,
+    test: ArraySource,
+    train_labels: IntArray,
+    test_labels: IntArray,
+    names: tuple[str, ...],
+    fingerprint: str,
+    size: int = 32,
+) -> Dataset:
     return Dataset(
         name="cifar100",
         train=train,
@@ -63,10 +86,10 @@ def load_cifar100(directory: Path | None, options: DataOptions, notify: Notify) 
         train_labels=train_labels,
         test_labels=test_labels,
         class_names=names,
-        fingerprint="" if found == CONTENT else found,
+        fingerprint=fingerprint,
         inputs=Inputs(
             kind="images",
-            size=32,
+            size=size,
             mean=(0.5071, 0.4867, 0.4408),
             std=(0.2675, 0.2565, 0.2761),
             view="crop_flip",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import ConfigDict
 from torch import Tensor
 
-from whorl.errors import WhorlError, unknown
+from whorl.config import MOST_IMAGES, MOST_PIXELS
+from whorl.errors import WhorlError, count, unknown
 from whorl.types import ImageSource
 
 View = Callable[[Tensor, int, torch.Generator], Tensor]
@@ -142,6 +144,8 @@ class Inputs:
     'vectors'
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     kind: Literal["images", "vectors"]
     size: int
     mean: tuple[float, ...]
@@ -153,10 +157,21 @@ class Inputs:
     def __post_init__(self) -> None:
         if self.view not in VIEWS:
             raise unknown("view", self.view, VIEWS)
-        if self.size < 1:
-            raise WhorlError(f"the size of inputs must be at least 1, not {self.size}")
-        if not all(value > 0 for value in self.std):
-            raise WhorlError(f"the standard deviation of inputs must be above 0, not {self.std}")
+        largest = MOST_PIXELS if self.kind == "images" else MOST_IMAGES
+        if not 1 <= self.size <= largest:
+            raise WhorlError(f"the size of inputs must be at least 1 and at most {largest}, not {self.size}")
+        channels = 3 if self.kind == "images" else 1
+        for name, values in (("mean", self.mean), ("standard deviation", self.std)):
+            if len(values) != channels:
+                expected = count(channels, "value")
+                raise WhorlError(f"the {name} of {self.kind} must have {expected}, not {len(values)}")
+        highest = 1e3 if self.kind == "images" else 1e38  # nearly the largest number of float32
+        if not all(0 < value <= highest and np.float32(value) > 0 for value in self.std):
+            raise WhorlError(
+                f"the standard deviation of {self.kind} must be above 0 and at most {highest:g}, not {self.std}"
+            )
+        if not all(abs(mean) <= 1e6 * std for mean, std in zip(self.mean, self.std, strict=True)):
+            raise WhorlError(f"the mean of inputs must be at most 1e6 standard deviations, not {self.mean}")
 
     @classmethod
     def images(

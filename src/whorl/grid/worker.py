@@ -28,6 +28,7 @@ from whorl.experiment import run
 from whorl.grid import messages
 from whorl.grid.messages import Message, Order, Setup
 from whorl.reporter import Silent
+from whorl.runs.changed import earlier_data
 from whorl.runs.files import write_text
 from whorl.runs.run import Run, RunBusy
 from whorl.scores import TaskScores
@@ -122,7 +123,7 @@ class _Images:
         if self._held is None or self._held[0] != wanted:
             where, workers = self._setup.data_dirs.get(wanted.name), self._setup.runtime.workers
             found, data = load_configured(wanted, Path(where) if where else None, False, workers, self._wire.note)
-            if found != config.data:
+            if config.data not in (found, earlier_data(found, data)):
                 raise WhorlError(f"the images of {wanted.name} have changed since this command began; start it again")
             self._held = wanted, data
         return self._held[1]

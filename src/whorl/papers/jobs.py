@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from whorl.config import DataConfig, ExperimentConfig, Tree
 from whorl.data.source import Dataset
@@ -14,6 +15,7 @@ from whorl.grid.queue import Job
 from whorl.papers import Paper
 from whorl.papers.cells import config_of
 from whorl.papers.choose import Need
+from whorl.runs.changed import all_stored_as
 
 Images = Callable[[DataConfig], tuple[DataConfig, Dataset]]
 """Loads the images that a config names, or raises WhorlError."""
@@ -55,11 +57,13 @@ def prepare(
     budget: Tree,
     seeds: Sequence[int],
     images: Images,
+    out: Path,
     settle: Callable[[ExperimentConfig, Dataset], ExperimentConfig] = lambda config, _: config,
 ) -> Prepared:
     """A job for each need and seed; all jobs of the lowest seed come before those of the next.
 
-    ``settle`` replaces what a config leaves open until the data are known, such as ``precision=auto``.
+    ``settle`` replaces what a config leaves open until the data are known, such as ``precision=auto``. Runs that an
+    earlier version stored below ``out`` keep their configs.
     """
     passes = dict[str, tuple[int, ...]]()
     sizes, left_out = dict[str, int](), dict[str, list[Need]]()
@@ -72,7 +76,7 @@ def prepare(
             wanted, (identified, data) = config.data, loaded(config.data)
             _require_classes(paper, need, wanted, len(data.class_names))
             config = _without_idle_limit(config.model_copy(update={"data": identified}), len(data.class_names))
-            config = settle(config, data)
+            config = all_stored_as(out, settle(config, data), data, seeds)
             title = config.title
             if title not in unique:
                 passes[title] = workload(config, data)

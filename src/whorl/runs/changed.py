@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
 
-from whorl.config import ExperimentConfig
+from whorl.config import DataConfig, ExperimentConfig
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.runs.run import Run
@@ -17,11 +18,27 @@ def stored_as(out: Path, config: ExperimentConfig, data: Dataset) -> ExperimentC
 
     Earlier versions identified image files by name and size, and all list files of classes by one word.
     """
-    if not data.earlier_fingerprint or Run.at(out, config).path.exists():
+    if Run.at(out, config).path.exists():
         return config
-    subset = config.data.subset if config.data.subset in ("S1", "S2") else "list"
-    before = _with_data(config, fingerprint=data.earlier_fingerprint, subset=subset)
+    before = config.model_copy(update={"data": earlier_data(config.data, data)})
     return before if Run.at(out, before).path.exists() else config
+
+
+def all_stored_as(out: Path, config: ExperimentConfig, data: Dataset, seeds: Sequence[int]) -> ExperimentConfig:
+    """As :func:`stored_as` for runs that differ in the seed; one that is stored decides for all, so that they agree."""
+    seeded = [config.model_copy(update={"seed": seed}) for seed in seeds]
+    if any(Run.at(out, each).path.exists() for each in seeded):
+        return config
+    found = next((before for each in seeded if (before := stored_as(out, each, data)) != each), config)
+    return found.model_copy(update={"seed": config.seed})
+
+
+def earlier_data(found: DataConfig, data: Dataset) -> DataConfig:
+    """The config section ``data`` with which earlier versions identified the same data."""
+    if not data.earlier_fingerprint:
+        return found
+    subset = found.subset if found.subset in ("S1", "S2") else "list"
+    return found.model_copy(update={"fingerprint": data.earlier_fingerprint, "subset": subset})
 
 
 def other_data(out: Path, config: ExperimentConfig, data: Dataset) -> str | None:

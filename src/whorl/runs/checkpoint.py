@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from whorl.config import reason
@@ -30,6 +30,9 @@ from whorl.types import FloatArray, IntArray, Labelling
 FORMAT = 2
 Whole = Annotated[int, Field(ge=0, lt=2**53)]
 Seconds = Annotated[float, Field(ge=0)]
+Version = Annotated[int, Field(ge=1, le=FORMAT)]
+Named = str | Annotated[int, Field(ge=-(2**63), lt=2**63)]
+"""The name of a class; numpy holds integers of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,18 @@ def state_header(state: State) -> dict[str, object]:
 class StateHeader(Header):
     """What :func:`state_header` writes; older files have none of it."""
 
-    format: Whole = 1
+    format: Version = 1
     sizes: tuple[Whole, ...] = ()
-    names: tuple[str | int, ...] = ()
+    names: tuple[Named, ...] = ()
     inputs: Inputs | None = None
+
+    @model_validator(mode="after")
+    def _distinct_names(self: Self) -> Self:
+        if len(set(self.names)) < len(self.names):
+            raise ValueError("two classes have the same name")
+        if len({isinstance(name, str) for name in self.names}) > 1:
+            raise ValueError("some class names are text and others are numbers")
+        return self
 
 
 H = TypeVar("H", bound=Header)

@@ -10,9 +10,11 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NoReturn
 
 import safetensors
@@ -71,11 +73,43 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
+_KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def kind(path: Path, follow: bool = False) -> str | None:
+    """The kind of thing at ``path``, such as ``a pipe``; None for a regular file and for nothing.
+
+    ``follow`` means the target of a link. Raises OSError if it cannot be determined, as for a link to itself.
+    """
+    try:
+        return _KINDS.get(stat.S_IFMT(os.stat(path, follow_symlinks=follow).st_mode))
+    except FileNotFoundError:
+        return None
+
+
 def read_bytes(path: Path) -> bytes:
     """The content of a regular file; raises OSError for anything else, such as a folder or a pipe."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is not a file")
+    if other := kind(path, follow=True):
+        raise OSError(errno.EINVAL, f"it is {other}, not a file")
     return path.read_bytes()
+
+
+def make_folder(folder: Path, key: str) -> None:
+    """Make a folder. Raises a ``WhorlError`` if nothing can be written there; ``key`` is the option that chose it."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise WhorlError(f"{folder} is {kind(folder, follow=True) or 'a file'}; set `{key}` to a folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise WhorlError(f"cannot write to {folder}: {reason(error)}; choose another `{key}`") from None
 
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict, model_validator
 from torch import Tensor
 
+from whorl.config import MOST_IMAGES
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples, in_memory
-from whorl.errors import WhorlError
+from whorl.errors import WhorlError, count
 from whorl.runs.checkpoint import (
     FORMAT,
+    Named,
     StateHeader,
+    Version,
+    Whole,
     assembled,
     belonging,
     model_of,
@@ -29,7 +34,57 @@ from whorl.runs.files import header, nest, read_tensors, unnest, write_tensors
 from whorl.state import State
 
 ADVICE = "save the model again, or pass another folder"
-H = TypeVar("H", bound=StateHeader)
+
+
+class Learned(BaseModel):
+    """A delivery that was learned, as :attr:`whorl.Whorl.deliveries_` lists it.
+
+    Attributes
+    ----------
+    samples : int
+        The number of samples.
+    labelled : bool
+        Whether the delivery came with labels.
+    classes : tuple of str or int
+        The names of the classes that were new in it.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    samples: Whole
+    labelled: bool
+    classes: tuple[Named, ...]
+
+
+class ModelHeader(StateHeader):
+    """The header of a stored model, as far as it describes what was learned."""
+
+    format: Version
+    inputs: Inputs
+    deliveries: tuple[Learned, ...]
+    labels: tuple[Whole, ...]
+    """The class ids of the samples of the last delivery."""
+    files: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self: Self) -> Self:
+        if not self.deliveries or not self.deliveries[0].labelled:
+            raise ValueError("deliveries: there is no initial one with labels")
+        if self.sizes != tuple(len(each.classes) for each in self.deliveries):
+            raise ValueError("sizes are not the numbers of new classes in deliveries")
+        if self.names != tuple(name for each in self.deliveries for name in each.classes):
+            raise ValueError("names are not the classes in deliveries")
+        samples = self.deliveries[-1].samples
+        if len(self.labels) != samples or len(self.files) not in (0, samples):
+            raise ValueError(f"{count(samples, 'sample')} have {len(self.labels)} labels and {len(self.files)} files")
+        if not all(0 < each.samples < MOST_IMAGES for each in self.deliveries):
+            raise ValueError("deliveries: a number of samples is out of range")
+        if max(self.labels) >= len(self.names):
+            raise ValueError(f"labels must be below {len(self.names)}")
+        return self
+
+
+H = TypeVar("H", bound=ModelHeader)
 
 
 def save_state(path: Path, state: State, about: Mapping[str, Any]) -> None:
@@ -53,20 +108,20 @@ def load_state(path: Path, schema: type[H]) -> tuple[State, H]:
         raise WhorlError(f"{path} has format {version}, made by a newer whorl; update this one ({FORMAT})")
     with belonging(path, ADVICE):
         found = read_header(schema, about)
-        if found.inputs is None:
-            raise KeyError("inputs")
         past = list[Samples]()
         while f"past.{len(past)}.labels" in tensors:
-            past.append(_samples(f"past.{len(past)}.", tensors, found.inputs))
+            past.append(_samples(f"past.{len(past)}.", tensors, found))
+        if past and [len(each) for each in past] != [each.samples for each in found.deliveries]:
+            raise ValueError("the stored samples are not those of the deliveries")
         model, initial = model_of("model", tensors), unnest("initial", tensors)
         memory = unnest("memory", tensors) | ({"means": tensors["means"]} if "means" in tensors else {})
         state = assembled(model, initial, memory, found.sizes, found.names, found.inputs)
     return replace(state, past=tuple(past)), found
 
 
-def _samples(prefix: str, tensors: dict[str, Tensor], inputs: Inputs) -> Samples:
-    images, labels = tensors[f"{prefix}images"], numbers(tensors, f"{prefix}labels")
-    require_samples(images, inputs)
+def _samples(prefix: str, tensors: dict[str, Tensor], about: ModelHeader) -> Samples:
+    images, labels = tensors[f"{prefix}images"], numbers(tensors, f"{prefix}labels", len(about.names))
+    require_samples(images, about.inputs)
     if len(images) != len(labels):
         raise ValueError(f"{len(images)} samples have {len(labels)} labels")
     return Samples(in_memory(images), labels)

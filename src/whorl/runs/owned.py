@@ -10,11 +10,10 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from tempfile import TemporaryFile
 
 from whorl.config import Section, reason
 from whorl.errors import WhorlError
-from whorl.runs.files import read_bytes, read_json, write_bytes, write_json
+from whorl.runs.files import kind, make_folder, read_bytes, read_json, write_bytes, write_json
 
 LIST = ".whorl-files.json"
 
@@ -34,11 +33,7 @@ class Owned:
 
     def prepare(self, names: Collection[str] = ()) -> None:
         """Make the folder. Raises if it cannot be written, or if one of ``names`` is a file of the user."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            TemporaryFile(dir=self.folder).close()
-        except OSError as error:
-            raise WhorlError(f"cannot write to {self.folder}: {reason(error)}; choose another `{self.key}`") from None
+        make_folder(self.folder, self.key)
         listed = self._listed()
         for name in names:
             self._require_own(name, listed)
@@ -76,9 +71,8 @@ class Owned:
         path = self.folder / name
         if not os.path.lexists(path):
             return
-        if path.is_symlink() or not path.is_file():
-            kind = "link" if path.is_symlink() else "folder"
-            raise WhorlError(f"{path} is a {kind}, and whorl writes a file of that name; {self._elsewhere}")
+        if other := kind(path):
+            raise WhorlError(f"{path} is {other}, and whorl writes a file of that name; {self._elsewhere}")
         try:
             content = read_bytes(path)
         except OSError as error:

@@ -38,6 +38,7 @@ from whorl.runs.files import (
     START_OVER,
     TEMPORARY,
     append_line,
+    kind,
     opened,
     read_bytes,
     read_json,
@@ -52,8 +53,8 @@ from whorl.training import Halt
 from whorl.types import IntArray, Labelling
 
 _OWN = re.compile(
-    r"(config\.toml|scores\.json|log\.jsonl|epoch\.safetensors|(task|memory)-\d{2,}\.safetensors|error\.txt)"
-    rf"((\.[0-9a-f]{{8}})?{re.escape(TEMPORARY)}|\.tmp)?"
+    r"(?:config\.toml|scores\.json|log\.jsonl|epoch\.safetensors|(?:task|memory)-(\d{2,})\.safetensors|error\.txt)"
+    rf"(?:(?:\.[0-9a-f]{{8}})?{re.escape(TEMPORARY)}|\.tmp)?"
 )
 """The files of a run; earlier versions wrote them as ``.tmp`` before they were complete."""
 
@@ -113,6 +114,8 @@ class Run:
         """Reserve the folder for this process until it releases it or ends."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            for name in ("lock", "owner"):
+                self._require_file(self.path / name)
             self._lock.acquire(timeout=0)
         except Timeout:
             with suppress(OSError, ValueError):
@@ -131,23 +134,32 @@ class Run:
                 (self.path / "owner").unlink(missing_ok=True)
             self._lock.release()
 
-    def require_files(self) -> None:
-        """Raise if a folder has the name of one of the run's files, or if the log is a link to another file."""
-        for entry in self._own():
+    def require_files(self, tasks: int) -> None:
+        """Raise if a folder or a pipe has the name of one of the run's files, or if the log is a link."""
+        for entry in self._own(tasks):
             if entry.is_symlink() and entry.name == "log.jsonl":
                 raise WhorlError(f"{entry} is a link, and whorl would write to its target; remove the link")
-            if entry.is_dir() and not entry.is_symlink():
-                raise WhorlError(f"{entry} is a folder, and whorl writes a file of that name; move it away")
+            self._require_file(entry, links=True)
 
-    def clear(self) -> None:
-        """Remove the files of the run, but no others. The scores go first, since they declare the rest valid."""
+    @staticmethod
+    def _require_file(path: Path, links: bool = False) -> None:
+        """Raise if ``path`` exists and is no file; ``links`` allows a link, which is replaced and not written to."""
+        other = kind(path)
+        if other and not (links and path.is_symlink()):
+            raise WhorlError(f"{path} is {other}, and whorl writes a file of that name; move it away")
+
+    def clear(self, tasks: int) -> None:
+        """Remove the files of the run and of its ``tasks`` tasks, but no others.
+
+        The scores go first, since they declare the rest valid.
+        """
         try:
             self.scores()
         except NewerFormat:
             raise
         except WhorlError:
             pass  # damaged: all the more reason
-        for entry in sorted(self._own(), key=lambda path: path.name != "scores.json"):
+        for entry in sorted(self._own(tasks), key=lambda path: path.name != "scores.json"):
             _remove(entry)
 
     def tidy(self, done: int, finished: bool) -> None:
@@ -166,15 +178,18 @@ class Run:
                     self.release()
 
     def _obsolete(self, done: int, finished: bool) -> Iterator[Path]:
-        for path in self._own():
+        for path in self._own(done if finished else done + 1):
             stale = path.name.startswith("memory-") and path.name != f"memory-{done:02}.safetensors"
             ended = finished and path.name == "epoch.safetensors"
             if stale or ended or path.name.endswith((TEMPORARY, ".tmp")):
                 yield path
 
-    def _own(self) -> list[Path]:
+    def _own(self, tasks: int) -> list[Path]:
+        """The files of the run. Those of tasks after ``tasks`` belong to the user."""
+        numbers = {None, *(f"{number:02}" for number in range(1, tasks + 1))}
         try:
-            return [entry for entry in self.path.iterdir() if _OWN.fullmatch(entry.name)]
+            names = {entry: _OWN.fullmatch(entry.name) for entry in self.path.iterdir()}
+            return [entry for entry, found in names.items() if found and found[1] in numbers]
         except OSError as error:
             raise WhorlError(f"cannot read the folder {self.path}: {reason(error)}") from None
 
