@@ -162,7 +162,7 @@ def test_again_it_reads_what_is_stored_and_fresh_starts_over(made: Made, tmp_pat
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--out", "taken"], "cannot write to taken: "),
+        (["--out", "taken"], "taken is a file; set --out to a folder"),
         (["--seed", "-1"], "--seed must be at least 0, not -1"),
     ],
 )

@@ -148,6 +148,6 @@ def test_the_legend_says_the_setting_what_stands_in_and_how_k_was_scaled(tmp_pat
     put(tmp_path, asked(stand_in="digits"), [0.9, 0.5], recipe="demo")
     legend = table(tmp_path, 2, 1).legend
     assert legend[0] == "a: recipe fast, 200 images per class, images of 16×16, 3 tasks."
-    assert "12 in place of 120: UPL-10 every 1, UPL-20 every 2 and UPL-30 every 3 epochs" in legend[1]
+    assert "36 in place of 120: UPL-10 every 3, UPL-20 every 6 and UPL-30 every 9 epochs" in legend[1]
     assert "CIFAR-100 step 5: 2 classes, then 2 at a time" in table(tmp_path, 2, 2).legend[1]
     assert not any("UPL" in line for line in table(tmp_path, 2, 0).legend)
