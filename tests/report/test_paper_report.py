@@ -221,7 +221,7 @@ def test_an_unwritable_place_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc")):  # the last is there, and takes no file
-        with pytest.raises(WhorlError, match=r"cannot write to .*; choose another `out`|is a file; set `out` to a folder"):
+        with pytest.raises(WhorlError, match=r"cannot write to .*; choose another|is a file; set `out` to a folder"):
             reported(tmp_path / "runs", out)
     with pytest.raises(WhorlError, match="there is no folder"):
         reported(tmp_path / "nowhere", tmp_path / "out")
