@@ -317,13 +317,13 @@ def test_the_light_lists_name_what_is_registered() -> None:
     from whorl.methods import METHODS
     from whorl.nets.backbone import BACKBONES
     from whorl.nets.heads import HEADS
-    from whorl.recipes import RECIPES
+    from whorl.recipes import LABELERS, RECIPES
     from whorl.scores import NAMES
 
     registered: dict[str, Iterable[str]] = {
         "method.name": METHODS, "data.name": LOADERS, "cluster.name": CLUSTERERS, "net.arch": BACKBONES,
         "net.head": HEADS, "train.augment": ["auto", *VIEWS], "pseudo.features": EXTRACTORS,
-        "memory.select": SELECTORS, "recipe": RECIPES,
+        "memory.select": SELECTORS, "recipe": RECIPES, "labeler": LABELERS,
     }  # fmt: skip
     assert {key: set(one.names) for key, one in known.KNOWN.items()} == {k: set(v) for k, v in registered.items()}
     assert {name: tuple(method.model_fields) for name, method in METHODS.items()} == known.OPTIONS

@@ -249,7 +249,7 @@ def test_a_refresh_does_not_change_the_epoch_it_follows(
 
 def test_a_learner_needs_no_stream(small_data: Dataset) -> None:
     """Any deliveries in any order, numbered as they come; the config says nothing about data."""
-    plain = checks.small_config().model_dump(exclude={"data", "stream", "labels"})
+    plain = checks.small_config().model_dump(exclude={"data", "stream", "labels", "label_acc"})
     config = LearnerConfig.model_validate(plain)
     made = Learner(config, small_data.inputs, Runtime())
     teach(

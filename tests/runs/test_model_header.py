@@ -62,6 +62,8 @@ def harmless(key: Key, how: str) -> bool:
     last = key[-1]
     if key[:2] == ("estimator", "options") and how in ("missing", "null", "empty object"):
         return how == "null" or (how == "missing") == (len(key) == 3)  # no options, or one fewer
+    if key == ("config", "train", "sizes"):
+        return how in ("missing", "empty list")
     if how == "missing":
         optional = {
             "files", "view", "mirrors", "jitter", "seed", "precision", "loss", "width", "temperature", "augment",
