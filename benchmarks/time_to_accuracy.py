@@ -26,7 +26,7 @@ VARIANTS: dict[str, Tree] = {
     "fast": {},
     "fast, 24 epochs": {"train": {"first_epochs": 24, "epochs": 24}},
     "fast, bf16": {"precision": "bf16"},
-    "fast, rotations": {"train": {"rotations": True}},
+    "fast, rotations": {"train": {"rotations": "always"}},
     "fast, batch 128": {"train": {"batch": 128}, "optim": {"lr": 0.4}},
 }
 

@@ -86,8 +86,9 @@ class TrainConfig(Section):
     sizes: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     """Sides of the images in successive parts of a phase, as shares of the full side, for instance 0.5, 0.75, 1.
     Smaller images train faster. Empty trains on full images throughout."""
-    rotations: bool = False
-    """Also classify half of each batch rotated by 90, 180 or 270 degrees, as classes of their own."""
+    rotations: Literal["never", "initial", "always"] = "never"
+    """Also classify half of each batch rotated by 90, 180 or 270 degrees, as classes of their own: in the initial task
+    or in every task."""
 
     @property
     def pixels(self) -> float:
@@ -200,7 +201,7 @@ _NEWER: Tree = {
     "labeler": "paper",
     "optim.name": "sgd",
     "train.sizes": [],
-    "train.rotations": False,
+    "train.rotations": "never",
     "pseudo.transform": "none",
 }
 """Keys that are newer than the first runs, whose names must stay valid; these values are not written."""

@@ -59,8 +59,8 @@ class Learner:
         self.model: Model = self._builder.model()
         self.inputs: Inputs = (nets.own_inputs(self.model.backbone) or inputs).viewed(config.train.augment)
         nets.check_fit(self.model.backbone, self.inputs, self.runtime)
-        if config.train.rotations and self.inputs.kind == "vectors":
-            raise WhorlError("`train.rotations` needs images, and these are vectors; set `train.rotations=false`")
+        if config.train.rotations != "never" and self.inputs.kind == "vectors":
+            raise WhorlError("`train.rotations` needs images, and these are vectors; set `train.rotations=never`")
         self.frozen: Model = self.model.frozen()
         """The model after the last delivery, for inference."""
         self._initial = self.frozen
@@ -110,7 +110,8 @@ class Learner:
         """Add ``new`` classes to a model that is about to be trained, and the head of the rotated classes."""
         model.grow(new)
         self.runtime.place(model.head)
-        if self.config.train.rotations:
+        rotations = self.config.train.rotations
+        if rotations == "always" or (rotations == "initial" and not self.sizes):
             model.rotations = self.runtime.place(rotation_head(model.dim, model.classes, self.config.seed))
 
     def check_position(self, delivery: Delivery, halt: Halt) -> None:

@@ -33,7 +33,7 @@ RECIPES: dict[str, Tree] = {
 LABELERS: dict[str, Tree] = {
     "paper": {},
     # docs/results.md, "Better labels"
-    "best": {"pseudo": {"transform": "root"}, "train": {"rotations": True}},
+    "best": {"pseudo": {"features": "first", "transform": "root"}, "train": {"rotations": "initial"}},
 }
 """How pseudo labels are made: the paper's plain choice, and what gave the best labels within its protocol."""
 

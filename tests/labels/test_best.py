@@ -22,6 +22,8 @@ from whorl.labels.labeler import rooted
 from whorl.methods import METHODS
 from whorl.nets.rotations import Rotations, rotation_head
 from whorl.recipes import LABELERS, resolve, resolve_learner
+from whorl.runs.checkpoint import load_model
+from whorl.runs.run import Run
 from whorl.runtime import Runtime
 from whorl.types import FloatArray
 
@@ -100,7 +102,7 @@ def test_the_loss_of_rotations() -> None:
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_every_method_learns_and_resumes_with_it(method: str, small_data: Dataset, tmp_path: Path) -> None:
     """The head of the rotated classes is trained, stored with a position inside a task, and gone at its end."""
-    config = checks.small_config(method__name=method, labeler="best", **LABEL_KEYS)
+    config = checks.small_config(method__name=method, labeler="best", **{**LABEL_KEYS, "train__rotations": "always"})
     whole = run(config, small_data, tmp_path / "whole")
     with pytest.raises(InterruptedError):
         run(config, small_data, tmp_path / "parts", reporter=checks.StopsInTask2())
@@ -112,27 +114,42 @@ def test_every_method_learns_and_resumes_with_it(method: str, small_data: Datase
     assert not any("rotations" in name for name in found)
 
 
-LABEL_KEYS = {key.replace(".", "__"): value for key, value in (("pseudo.transform", "root"), ("train.rotations", True))}
+LABEL_KEYS = {"pseudo__features": "first", "pseudo__transform": "root", "train__rotations": "initial"}
 
 
 def test_the_keys_above_are_those_of_the_labeler() -> None:
     assert flat(LABELERS["best"]) == {key.replace("__", "."): str(value) for key, value in LABEL_KEYS.items()}
     config = resolve({"data": {"name": "digits"}, "labeler": "best"})
-    assert (config.pseudo.transform, config.train.rotations) == ("root", True)
-    plain = resolve({"data": {"name": "digits"}, "labeler": "best", "train": {"rotations": False}})
-    assert not plain.train.rotations
+    assert (config.pseudo.transform, config.train.rotations) == ("root", "initial")
+    plain = resolve({"data": {"name": "digits"}, "labeler": "best", "train": {"rotations": "never"}})
+    assert (plain.pseudo.transform, plain.train.rotations) == ("root", "never")
     assert "labeler" not in resolve({"data": {"name": "digits"}, "labeler": "paper"}).tree()
 
 
 def test_rotations_change_what_is_learned(small_data: Dataset, tmp_path: Path) -> None:
     plain = run(checks.small_config(), small_data, tmp_path)
-    turned = run(checks.small_config(train__rotations=True), small_data, tmp_path)
-    assert not checks.same(checks.stored(plain.path), checks.stored(turned.path))
+    for rotations in ("initial", "always"):
+        turned = run(checks.small_config(train__rotations=rotations), small_data, tmp_path)
+        assert not checks.same(checks.stored(plain.path), checks.stored(turned.path))
+
+
+def test_rotations_in_the_initial_task_alone(small_data: Dataset, tmp_path: Path) -> None:
+    config = checks.small_config(train__rotations="initial")
+    with pytest.raises(InterruptedError):
+        run(config, small_data, tmp_path, reporter=checks.StopsInTask2())
+    position = checks.stored(Run.at(tmp_path, config).path)
+    assert not any("rotations" in name for name in position)
+    always = checks.small_config(train__rotations="always")
+    whole = [run(each, small_data, tmp_path).path for each in (config, always)]
+    one, other = (load_model(path, 1)[0] for path in whole)
+    assert checks.same(one, other)
+    one, other = (load_model(path, 2)[0] for path in whole)
+    assert not checks.same(one, other)
 
 
 def test_vectors_cannot_be_rotated() -> None:
     inputs = Inputs.vectors(6)
-    config = resolve_learner({"train": {"rotations": True}}, inputs)
+    config = resolve_learner({"train": {"rotations": "initial"}}, inputs)
     with pytest.raises(WhorlError, match="needs images, and these are vectors"):
         Learner(config, inputs, Runtime())
 

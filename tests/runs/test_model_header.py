@@ -62,8 +62,8 @@ def harmless(key: Key, how: str) -> bool:
     last = key[-1]
     if key[:2] == ("estimator", "options") and how in ("missing", "null", "empty object"):
         return how == "null" or (how == "missing") == (len(key) == 3)  # no options, or one fewer
-    if key == ("config", "train", "sizes"):
-        return how in ("missing", "empty list")
+    if key[:3] == ("config", "train", "sizes"):  # no sizes, or one fewer, of which the last is still 1
+        return how in ("missing", "empty list") if len(key) == 3 else how == "missing" and key[3] != 2
     if how == "missing":
         optional = {
             "files", "view", "mirrors", "jitter", "seed", "precision", "loss", "width", "temperature", "augment",
