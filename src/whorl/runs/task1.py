@@ -23,13 +23,7 @@ def task1_key(config: ExperimentConfig) -> str:
         "classes": stream.first or stream.step,
         "order": stream.order,
         "net": config.net.model_dump(mode="json"),
-        "train": [
-            train.first_epochs,
-            train.batch,
-            train.augment,
-            *train.sizes,
-            *["rotations"] * (train.rotations != "never"),
-        ],
+        "train": [train.first_epochs, train.batch, train.augment, *train.sizes, *rotated],
         "optim": config.optim.at(1).model_dump(mode="json"),
     }
     if type(method).task1 is Method.task1:
