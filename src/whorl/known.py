@@ -69,7 +69,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "lucir": ("less_forget", "margin", "negatives", "ranking", "imprint"),
     "wa": ("temperature", "norm", "clip", "reinit", "profile"),
     "bic": ("temperature", "every", "correction_epochs", "correction_lr", "penalty"),
-    "ilio": ("temperature", "accommodation", "block", "lr", "strict"),
+    "ilio": ("temperature", "accommodation", "block", "lr", "weight_decay", "strict"),
 }
 """The options of the built-in methods."""
 

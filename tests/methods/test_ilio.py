@@ -220,5 +220,7 @@ def test_the_online_optimiser(small_data: Dataset) -> None:
     at = scene(small_data, 2, method__name="ilio", method__lr=0.03, method__block=8)
     phase = at.phase()
     assert (phase.optim.lr, phase.optim.schedule, phase.optim.momentum) == (0.03, "constant", 0.9)
-    assert phase.optim.weight_decay == at.learner.config.optim.weight_decay
+    assert phase.optim.weight_decay == 1e-5 != at.learner.config.optim.weight_decay
+    other = scene(small_data, 2, method__name="ilio", method__weight_decay=0.25).phase()
+    assert other.optim.weight_decay == 0.25
     assert (phase.epochs, phase.batch) == (1, 8)

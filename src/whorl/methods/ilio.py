@@ -34,6 +34,8 @@ class Ilio(Method):
     block: int = Field(16, ge=2)
     lr: float = Field(0.01, gt=0)
     """The constant learning rate of the online phase."""
+    weight_decay: float = Field(1e-5, ge=0)
+    """The weight decay of the online phase."""
     strict: bool = False
     """Use each new image in one update only: the balanced update has exemplars alone."""
 
@@ -55,12 +57,13 @@ class Ilio(Method):
             if _is_block(batch):
                 head.observe(batch.features.detach(), batch.labels)
 
+        online = {"lr": self.lr, "schedule": "constant", "weight_decay": self.weight_decay}
         return [
             replace(
                 step.phase("online", step.new + step.exemplars, loss),
                 epochs=1,
                 batch=self.block,
-                optim=step.optim.model_copy(update={"lr": self.lr, "schedule": "constant"}),
+                optim=step.optim.model_copy(update=online),
                 batches=partial(paired, len(step.new), len(step.exemplars), self.block, self.strict),
                 after=observe,
                 rate_key="method.lr",
