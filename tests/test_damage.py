@@ -170,7 +170,7 @@ def checked_call(call: Call, *words: str, code: int, apart_from: str = "report")
 def refused(config: ExperimentConfig, name: str, damage: Damage) -> bool:
     """Whether ``whorl run`` must end with exit code 2. A finished run needs its config and its scores only."""
     if name == "scores.json":
-        return damage is not _deleted
+        return True
     if damage in (_a_folder, _a_pipe):
         return config is HALF or name == "config.toml"
     if name == "config.toml" or config is DONE:

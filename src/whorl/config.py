@@ -22,6 +22,8 @@ S = TypeVar("S", bound=BaseModel)
 
 MOST_EPOCHS, MOST_CLASSES, MOST_IMAGES, MOST_PIXELS = 1_000_000, 100_000, 1_000_000_000, 16_384
 """Upper limits of config values. Larger ones are typos, and no computer could run them."""
+MOST_RATE = 1e15
+"""The largest learning rate and weight decay; the product of larger ones does not fit in a float of 32 bits."""
 _INT64 = 2**63 - 1
 DEEPEST = 8
 """The most parts that a dotted key has; configs have two, options of other packages' methods may have more."""
@@ -108,16 +110,16 @@ class OptimConfig(Section):
 
     name: Literal["sgd", "adamw"] = "sgd"
     """``adamw`` ignores ``momentum`` and ``nesterov`` and uses betas of 0.9 and 0.999."""
-    lr: float = Field(gt=0)
+    lr: float = Field(gt=0, le=MOST_RATE)
     momentum: float = Field(0.9, ge=0, lt=1)
     nesterov: bool = False
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: float = Field(0.0, ge=0, le=MOST_RATE)
     schedule: Literal["steps", "onecycle", "constant"] = "steps"
     milestones: tuple[int, ...] = ()
     gamma: float = Field(0.1, gt=0)
     first_milestones: tuple[int, ...] | None = None
     """Milestones for the initial task, if different."""
-    first_weight_decay: float | None = Field(None, ge=0)
+    first_weight_decay: float | None = Field(None, ge=0, le=MOST_RATE)
     """Weight decay for the initial task, if different."""
     decay_by_task: bool = False
     """Divide the weight decay by the number of the task, as WA and BiC do."""

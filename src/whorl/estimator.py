@@ -6,6 +6,7 @@ import copy
 import itertools
 import json
 import operator
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -412,8 +413,8 @@ class Whorl(BaseEstimator):
         Whorl
             The model as it was when it was stored.
         """
-        path = Path(folder) if Path(folder).is_file() else Path(folder) / FILE
-        if not path.is_file():
+        path = Path(folder) if os.path.isfile(folder) else Path(folder) / FILE
+        if not os.path.isfile(path):
             raise WhorlError(f"{folder} has no {FILE}; pass a folder that Whorl.save wrote")
         state, saved = load_state(path, _Saved)
         params = saved.estimator

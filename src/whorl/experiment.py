@@ -21,7 +21,7 @@ from whorl.methods.base import Load
 from whorl.provenance import now, provenance
 from whorl.reporter import Reporter, Silent
 from whorl.runs.checkpoint import Spent, task_file
-from whorl.runs.files import START_OVER
+from whorl.runs.files import OWN_FILE, START_OVER
 from whorl.runs.run import Run
 from whorl.runs.task1 import task1_key
 from whorl.runtime import Runtime, threads_for
@@ -89,6 +89,7 @@ def run(
         store.require_files(len(stream))
         if fresh:
             store.clear(len(stream))
+        store.require_scores(len(stream))
         before = _checked(store, len(stream))
         if before.finished:
             _begin(store, reporter or Silent())
@@ -180,7 +181,7 @@ class _Session:
             if halt is not None:
                 self.learner.check_position(delivery, halt)
         except WhorlError as error:
-            why = str(error).removesuffix(f"; {START_OVER}")
+            why = str(error).removesuffix(f"; {START_OVER}").removesuffix(f"; {OWN_FILE}")
             self.reporter.note(f"{store.path / 'epoch.safetensors'} is not used ({why}); task {number} starts again")
             halt, spent, length = None, Spent(), store.log_before(number)
         _begin(store, self.reporter)

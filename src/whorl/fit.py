@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from whorl.config import OptimConfig
+from whorl.config import MOST_RATE, OptimConfig
 from whorl.data.inputs import Inputs, scaled
 from whorl.data.source import batches
 from whorl.errors import WhorlError
@@ -84,6 +84,8 @@ def fit(
             samples = batches(phase.data.images, plan, runtime.workers)
             for number, (index, stored) in enumerate(zip(plan, samples, strict=True)):
                 lr = learning_rate(phase.optim, epoch * len(plan) + number, len(plan), phase.epochs)
+                if not lr <= MOST_RATE:  # ``gamma`` may raise it without limit
+                    raise _diverged(phase, epoch)
                 for group in optimiser.param_groups:
                     group["lr"] = lr
                 x = runtime.inputs(scaled(inputs.train(stored.to(runtime.device), views), phase.share(epoch)))
@@ -172,8 +174,12 @@ def _restore(optimiser: torch.optim.Optimizer, model: Model, state: Mapping[str,
 
 def _check(loss: Tensor, phase: Phase, epoch: int) -> None:
     if not math.isfinite(loss.item()):
-        lower = f"`{phase.rate_key}={phase.optim.lr / 4:g}`"
-        raise WhorlError(
-            f"the loss is not finite in phase {phase.name!r}, epoch {epoch + 1}: training diverged; "
-            f"try a lower learning rate, for instance {lower}. Everything saved before is kept"
-        )
+        raise _diverged(phase, epoch)
+
+
+def _diverged(phase: Phase, epoch: int) -> WhorlError:
+    lower = f"`{phase.rate_key}={phase.optim.lr / 4:g}`"
+    return WhorlError(
+        f"the loss is not finite in phase {phase.name!r}, epoch {epoch + 1}: training diverged; "
+        f"try a lower learning rate, for instance {lower}. Everything saved before is kept"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -57,6 +58,12 @@ def test_files_of_the_user_are_refused_and_kept(name: str, there: list[str], cal
     _, err = call("compare", *there[:2], code=2)
     assert err == "whorl: compare.png was not written by whorl; move it away, or choose another --plot\n"
     assert Path("compare.png").read_text() == "mine"
+
+
+def test_a_folder_whose_name_is_no_text_is_shown_as_escapes(there: list[str], call: Call) -> None:
+    Path(os.fsdecode(b"runs/caf\xe9")).mkdir()
+    call("report")
+    assert "caf\\udce9" in Path("report/report.html").read_text(encoding="utf-8")
 
 
 def test_report_as_json(there: list[str], call: Call) -> None:

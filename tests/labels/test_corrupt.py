@@ -28,7 +28,7 @@ def clustered(share: float = 0.6) -> tuple[IntArray, IntArray]:
     return truth, (groups + 2) % K  # the numbers of groups mean nothing
 
 
-@pytest.mark.parametrize("accuracy", [0.0, 0.3, 0.6, 0.75, 0.9, 1.0])
+@pytest.mark.parametrize("accuracy", [0.52, 0.6, 0.75, 0.9, 1.0])
 def test_the_accuracy_is_the_asked_one_and_mistakes_are_those_of_the_groups(accuracy: float) -> None:
     truth, groups = clustered()
     labels = corrupted(truth, groups, K, accuracy, seed=5)
@@ -58,6 +58,14 @@ def test_less_accurate_labels_keep_the_proportions_of_the_mistakes() -> None:
     assert abs((of_0 == 1).mean() - 0.75) < 0.03
     of_1 = labels[4000:8000][labels[4000:8000] != 1]  # never confused: any other class
     assert abs((of_1 == 0).mean() - 0.5) < 0.05
+
+
+@pytest.mark.parametrize("accuracy", [0.0, 0.3])
+def test_labels_that_the_matching_would_improve_are_refused(accuracy: float) -> None:
+    """All mistakes are of one kind here, so that with less than half of the labels right, the mistakes are matched."""
+    truth, groups = clustered()
+    with pytest.raises(WhorlError, match=rf"would count as {1 - accuracy:.3f}"):
+        corrupted(truth, groups, K, accuracy, seed=5)
 
 
 def test_a_class_without_images_is_an_error() -> None:

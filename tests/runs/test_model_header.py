@@ -75,7 +75,7 @@ def harmless(key: Key, how: str) -> bool:
     valid: dict[str, set[str | int]] = {
         "null": {"inputs"} if key[0] == "estimator" else set(),
         "true": {"labelled", "mirrors", "jitter", "final_relu", "nesterov", "decay_by_task", "l2", "mirror"},
-        "overflow": {"temperature", "lr", "weight_decay", "gamma", "tolerance"},
+        "overflow": {"temperature", "gamma", "tolerance"},
         "empty list": {"milestones", "files"},
         "empty object": {"cluster", "pseudo"},
     }

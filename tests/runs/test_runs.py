@@ -130,7 +130,8 @@ def test_fresh_removes_only_files_of_the_run(config: ExperimentConfig, small_dat
     elsewhere.mkdir()
     (elsewhere / "mine.txt").write_text("mine")
     mine = [
-        "notes.txt", "draft.tmp", "memory-notes.safetensors", "task-99.safetensors", "memory-99.safetensors",
+        "notes.txt", "draft.tmp", "scores.json.tmp", "memory-notes.safetensors", "task-99.safetensors",
+        "memory-99.safetensors",
         "task-04.safetensors", "task-00.safetensors", "task-001.safetensors", "task-99.safetensors.tmp",
     ]  # fmt: skip
     for name in mine:
@@ -145,6 +146,17 @@ def test_fresh_removes_only_files_of_the_run(config: ExperimentConfig, small_dat
         assert (first.path / name).read_text() == "mine"
     assert (first.path / "linked").is_symlink()
     assert not (first.path / "epoch.safetensors").exists()
+
+
+def test_a_run_that_was_moved_and_linked(config: ExperimentConfig, small_data: Dataset, tmp_path: Path) -> None:
+    """It is read, and written, under the name of the link."""
+    first = run(config, small_data, tmp_path / "runs")
+    first.path.rename(tmp_path / "elsewhere")
+    first.path.symlink_to(tmp_path / "elsewhere")
+    assert Run.open(first.path).scores().finished
+    assert checks.numbers(run(config, small_data, tmp_path / "runs").steps) == checks.numbers(first.steps)
+    with pytest.raises(WhorlError, match="belongs to"):
+        Run.open(tmp_path / "elsewhere")
 
 
 def test_fresh_refuses_a_folder_in_place_of_a_file(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from whorl.errors import WhorlError
-from whorl.metrics.match import aligned, contingency
+from whorl.metrics.match import aligned, contingency, matched_accuracy
 from whorl.types import IntArray
 
 
@@ -38,4 +38,10 @@ def corrupted(truth: IntArray, groups: IntArray, k: int, accuracy: float, seed: 
     if len(empty):
         left = f"{len(empty)} of {k} classes have no image left"
         raise WhorlError(f"with `label_acc={accuracy:g}`, {left}; raise it, or use more images")
+    counted = matched_accuracy(labels, truth, k, k)
+    if counted > accuracy + 1 / len(truth):
+        raise WhorlError(
+            f"labels of which {accuracy:g} are right would count as {counted:.3f}, since clusters are matched to "
+            "classes; raise `label_acc`"
+        )
     return labels

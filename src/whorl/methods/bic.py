@@ -10,7 +10,7 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import LearnerConfig, OptimConfig, TrainConfig, Tree, merge
+from whorl.config import MOST_RATE, LearnerConfig, OptimConfig, TrainConfig, Tree, merge
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Conditions, Load, Method, Phase, Step
 from whorl.methods.losses import cross_entropy, distil
@@ -28,7 +28,7 @@ class Bic(Method):
     every: int = Field(10, ge=2)
     """One in ``every`` exemplars of a class is held out; 10 is the authors' split of 9 to 1."""
     correction_epochs: int = Field(200, ge=0)
-    correction_lr: float = Field(0.1, gt=0)
+    correction_lr: float = Field(0.1, gt=0, le=MOST_RATE)
     penalty: float = Field(0.1, ge=0)
     """Weight of gamma² / 2 when the correction is fitted."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import TrainConfig, Tree, merge
+from whorl.config import MOST_RATE, TrainConfig, Tree, merge
 from whorl.data.copies import Copies, kinds
 from whorl.memory.select import SELECTORS, Selection, exemplars
 from whorl.methods.base import Batch, Conditions, Load, Loss, Method, Phase, Samples, Step, Teacher
@@ -31,7 +31,7 @@ class Eeil(Method):
     profile: Literal["twelve", "light"] = "twelve"
     """``twelve`` trains on twelve fixed copies of each image, ``light`` on random views."""
     balanced_epochs: int = Field(30, ge=0)
-    balanced_lr: float = Field(0.01, gt=0)
+    balanced_lr: float = Field(0.01, gt=0, le=MOST_RATE)
     noise: float = Field(0.0, ge=0)
     """eta of the gradient noise; the authors use 0.3."""
 

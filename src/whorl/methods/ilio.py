@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import LearnerConfig, TrainConfig, Tree, merge
+from whorl.config import MOST_RATE, LearnerConfig, TrainConfig, Tree, merge
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Conditions, Load, Method, Phase, Step
 from whorl.methods.losses import classify, modified_cross_distillation
@@ -32,9 +32,9 @@ class Ilio(Method):
     accommodation: float = Field(0.5, ge=0, le=1)
     """beta: the weight of the student in the old logits of the modified cross-entropy."""
     block: int = Field(16, ge=2)
-    lr: float = Field(0.01, gt=0)
+    lr: float = Field(0.01, gt=0, le=MOST_RATE)
     """The constant learning rate of the online phase."""
-    weight_decay: float = Field(1e-5, ge=0)
+    weight_decay: float = Field(1e-5, ge=0, le=MOST_RATE)
     """The weight decay of the online phase."""
     strict: bool = False
     """Use each new image in one update only: the balanced update has exemplars alone."""

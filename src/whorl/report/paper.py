@@ -132,9 +132,14 @@ def write(report: Report, out: Path, key: str = "out") -> None:
             figure = plots.panels(drawn.panels, *drawn.labels, ground="white", note=note)
             files[f"{drawn.name}.png"], files[f"{drawn.name}.svg"] = plots.png(figure), plots.svg(figure)
     files["report.html"] = render(report)
-    ready = {name: made if isinstance(made, bytes) else made.encode() for name, made in files.items()}
+    ready = {name: made if isinstance(made, bytes) else _encoded(made) for name, made in files.items()}
     # Figures of an earlier report, whose settings had other letters, are removed.
     owned.write(ready, stale=lambda name: bool(re.fullmatch(r"figure-\d+(-[a-z]+)?\.(png|svg)", name)))
+
+
+def _encoded(text: str) -> bytes:
+    """The text as UTF-8; bytes of file names that are no text are shown as escapes."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _markdown(report: Report) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import get_args
 
 from whorl.config import ExperimentConfig
 from whorl.data.source import Dataset
+from whorl.errors import WhorlError
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
 from whorl.speed import Precision, faster
@@ -19,17 +21,24 @@ def settled(
 ) -> ExperimentConfig:
     """The config with ``precision=auto`` replaced by the precision to use; ``notify`` receives the reason.
 
-    A run that is stored below ``out`` keeps its precision, also on a machine where the other one would be faster.
+    A run that is stored below ``out`` keeps its precision, also on a machine where the other one would be faster. If
+    both are stored, the run with more finished tasks is meant.
     """
     if config.precision != "auto":
         return config
+    stored = list[tuple[int, ExperimentConfig]]()
     for precision in get_args(Precision):
-        stored = config.model_copy(update={"precision": precision})
-        if Run.at(out, stored).path.exists():
-            return stored
-    precision, reason = _measured(config.net.arch, data.inputs.size, runtime)
+        candidate = config.model_copy(update={"precision": precision})
+        with suppress(WhorlError):
+            stored.append((len(Run.open(Run.at(out, candidate).path).scores().steps), candidate))
+    if stored:
+        return max(stored, key=lambda pair: pair[0])[1]
+    return config.model_copy(update={"precision": _measured(config.net.arch, data.inputs.size, runtime, notify)})
+
+
+@cache
+def _measured(arch: str, size: int, runtime: Runtime, notify: Callable[[str], None]) -> Precision:
+    """The faster precision, measured and announced once."""
+    precision, reason = faster(arch, size, runtime)
     notify(f"`precision=auto`: {precision} ({reason})")
-    return config.model_copy(update={"precision": precision})
-
-
-_measured = cache(faster)
+    return precision

@@ -54,9 +54,9 @@ from whorl.types import IntArray, Labelling
 
 _OWN = re.compile(
     r"(?:config\.toml|scores\.json|log\.jsonl|epoch\.safetensors|(?:task|memory)-(\d{2,})\.safetensors|error\.txt)"
-    rf"(?:(?:\.[0-9a-f]{{8}})?{re.escape(TEMPORARY)}|\.tmp)?"
+    rf"(?:(?:\.[0-9a-f]{{8}})?{re.escape(TEMPORARY)})?"
 )
-"""The files of a run; earlier versions wrote them as ``.tmp`` before they were complete."""
+"""The files of a run, and their names before they are complete."""
 
 
 _RECORD = TypeAdapter(EpochRecord)
@@ -103,7 +103,7 @@ class Run:
         except (WhorlError, ValueError, RecursionError) as error:
             why = reason(error).replace("`", "")  # keys of the file, not flags
             raise WhorlError(f"config.toml of run {path}: {why}; {REPAIR}") from None
-        if path.resolve().name not in titles:
+        if not {path.name, path.resolve().name} & {*titles}:  # a folder elsewhere may be linked under its name
             raise WhorlError(
                 f"config.toml of run {path} belongs to {titles[0]}: the file was changed, or the folder was renamed or "
                 f"copied; {REPAIR}, or give the folder that name"
@@ -148,6 +148,17 @@ class Run:
         if other and not (links and path.is_symlink()):
             raise WhorlError(f"{path} is {other}, and whorl writes a file of that name; move it away")
 
+    def require_scores(self, tasks: int) -> None:
+        """Raise if the scores are missing although a task was finished, so that nothing is learned again unasked."""
+        path = self.path / "scores.json"
+        if os.path.lexists(path):
+            return
+        later = any(os.path.lexists(checkpoint.task_file(self.path, number)) for number in range(2, tasks + 1))
+        with suppress(WhorlError):
+            later = later or any(isinstance(task := record["task"], int) and task > 1 for record in self.log())
+        if later:
+            raise WhorlError(f"{path} is missing, although a task was finished; {START_OVER}")
+
     def clear(self, tasks: int) -> None:
         """Remove the files of the run and of its ``tasks`` tasks, but no others.
 
@@ -181,7 +192,7 @@ class Run:
         for path in self._own(done if finished else done + 1):
             stale = path.name.startswith("memory-") and path.name != f"memory-{done:02}.safetensors"
             ended = finished and path.name == "epoch.safetensors"
-            if stale or ended or path.name.endswith((TEMPORARY, ".tmp")):
+            if stale or ended or path.name.endswith(TEMPORARY):
                 yield path
 
     def _own(self, tasks: int) -> list[Path]:
