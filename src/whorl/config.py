@@ -22,8 +22,8 @@ S = TypeVar("S", bound=BaseModel)
 
 MOST_EPOCHS, MOST_CLASSES, MOST_IMAGES, MOST_PIXELS = 1_000_000, 100_000, 1_000_000_000, 16_384
 """Upper limits of config values. Larger ones are typos, and no computer could run them."""
-MOST_RATE = 1e15
-"""The largest learning rate and weight decay; the product of larger ones does not fit in a float of 32 bits."""
+MOST_RATE = 1e30
+"""The largest learning rate and weight decay; larger ones do not fit in a float of 32 bits."""
 _INT64 = 2**63 - 1
 DEEPEST = 8
 """The most parts that a dotted key has; configs have two, options of other packages' methods may have more."""

@@ -94,7 +94,8 @@ def explain(found: ErrorDetails, section: type[BaseModel], within: str) -> str:
         keys = [key for key in keys_of(section) if key.startswith(f"{name}.")]
         return f"{name} is a section of the config; set one of its keys, for instance {' or '.join(keys[:2])}"
     default = found["msg"][0].lower() + found["msg"][1:]
-    limits = {key: int(limit) if limit == int(limit) else limit for key, limit in context.items() if kind in _LIMITS}
+    whole = {key for key, limit in context.items() if kind in _LIMITS and limit == int(limit) and limit < 1e15}
+    limits = {key: int(limit) if key in whole else limit for key, limit in context.items() if kind in _LIMITS}
     must = _MUST[kind].format(**limits) if kind in _MUST else default
     return f"`{name}` {must}, not {shown(found['input'])}"
 
