@@ -469,7 +469,7 @@ class Whorl(BaseEstimator):
         check_learner(config)
         runtime = self._runtime(config)
         if config.precision == "auto":
-            precision, _ = faster(config.net.arch, inputs.size, runtime, backbone)
+            precision, _ = faster(config.net.arch, inputs, runtime, backbone)
             config = config.model_copy(update={"precision": precision})
         return Learner(config, inputs, runtime, backbone)
 

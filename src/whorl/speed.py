@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -33,49 +33,52 @@ SECONDS = 0.5
 
 def measure(arch: str, size: int, runtime: Runtime, seconds: float) -> tuple[float, float]:
     """Images per second in training and in feature extraction, each measured for ``seconds`` seconds."""
-    model, data, inputs = _trained(arch, size, runtime)
+    inputs = Inputs.vectors(size) if arch in FOR_VECTORS else Inputs.images(size)
+    model, data = _model(arch, inputs, runtime)
     frozen = model.frozen()
     extraction = _rate(lambda: extract(frozen.backbone, model.dim, data.images, inputs, runtime), len(data), seconds)
-    return training_rate(arch, size, runtime, seconds), extraction
+    return training_rate(arch, inputs, runtime, seconds), extraction
 
 
-def training_rate(arch: str, size: int, runtime: Runtime, seconds: float, backbone: Backbone | None = None) -> float:
-    """Images per second in training, measured for ``seconds`` seconds after one batch; 0 where it is not possible.
+def training_rate(
+    arch: str, inputs: Inputs, runtime: Runtime, seconds: float, backbone: Backbone | None = None
+) -> float:
+    """Samples per second in training, measured for ``seconds`` seconds after one batch.
 
     ``backbone`` replaces the network called ``arch``; a copy of it is trained.
     """
-    model, data, inputs = _trained(arch, size, runtime, backbone)
+    model, data = _model(arch, inputs, runtime, backbone)
     phase = Phase("speed", data, classify, 1_000_000, BATCH, OptimConfig(lr=1e-4))
     epochs = fit(phase, model, inputs, runtime, Purpose(0, 0, 0), Silent())
-    try:
-        next(epochs)
-        return _rate(lambda: next(epochs), len(data), seconds)
-    except (RuntimeError, NotImplementedError):  # a device without bf16
-        return 0.0
+    next(epochs)
+    return _rate(lambda: next(epochs), len(data), seconds)
 
 
-def faster(arch: str, size: int, runtime: Runtime, backbone: Backbone | None = None) -> tuple[Precision, str]:
+def faster(arch: str, inputs: Inputs, runtime: Runtime, backbone: Backbone | None = None) -> tuple[Precision, str]:
     """The precision that trains this network, or this ``backbone``, faster here, and the measured rates in words."""
     with threads_for(arch):
-        rates = {each: training_rate(arch, size, runtime.at(each), SECONDS, backbone) for each in get_args(Precision)}
-    chosen: Precision = "bf16" if rates["bf16"] >= GAIN * rates["fp32"] else "fp32"
-    words = " and ".join(f"{rate:.0f} images/s in {each}" for each, rate in rates.items())
-    return chosen, f"measured {words}"
+        full = training_rate(arch, inputs, runtime.at("fp32"), SECONDS, backbone)
+        try:
+            half = training_rate(arch, inputs, runtime.at("bf16"), SECONDS, backbone)
+        except RuntimeError:  # a device or a network without bf16
+            return "fp32", "bf16 is not possible here"
+    chosen: Precision = "bf16" if half >= GAIN * full else "fp32"
+    return chosen, f"measured {full:.0f} images/s in fp32 and {half:.0f} images/s in bf16"
 
 
-def _trained(arch: str, size: int, runtime: Runtime, own: Backbone | None = None) -> tuple[Model, Samples, Inputs]:
-    """A model with ten classes, random samples and how they are prepared."""
+def _model(arch: str, inputs: Inputs, runtime: Runtime, own: Backbone | None = None) -> tuple[Model, Samples]:
+    """A model with ten classes, and random samples for it."""
     draws = torch.Generator().manual_seed(0)
-    if arch in FOR_VECTORS:
-        inputs, samples = Inputs.vectors(size), torch.randn(BATCH, size, generator=draws)
+    side = inputs.size
+    if inputs.kind == "vectors":
+        samples = torch.randn(BATCH, side, generator=draws)
     else:
-        inputs = Inputs.images(size)
-        samples = torch.randint(0, 256, (BATCH, size, size, 3), dtype=torch.uint8, generator=draws)
+        samples = torch.randint(0, 256, (BATCH, side, side, 3), dtype=torch.uint8, generator=draws)
     data = Samples(in_memory(samples), np.arange(BATCH) % 10)
     backbone = copy.deepcopy(own) if own else build(arch, inputs, True, 0)
     model = Model(backbone, HEADS["linear"](backbone.dim), 0)
     model.grow(10)
-    return runtime.place(model), data, inputs
+    return runtime.place(model), data
 
 
 def _rate(work: Callable[[], object], images: int, seconds: float) -> float:

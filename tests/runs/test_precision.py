@@ -10,21 +10,22 @@ from torch import Tensor, nn
 
 import checks
 from whorl import speed
+from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset
 from whorl.engine import Learner
 from whorl.runs import precision
 from whorl.runs.precision import settled
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
-from whorl.speed import training_rate
+from whorl.speed import faster, training_rate
 
 
-@pytest.mark.parametrize(("bf16", "chosen"), [(131.0, "bf16"), (109.0, "fp32"), (13.0, "fp32"), (0.0, "fp32")])
+@pytest.mark.parametrize(("bf16", "chosen"), [(131.0, "bf16"), (109.0, "fp32"), (13.0, "fp32"), (1.0, "fp32")])
 def test_bf16_is_chosen_where_it_is_a_tenth_faster(
     bf16: float, chosen: str, monkeypatch: pytest.MonkeyPatch, small_data: Dataset, tmp_path: Path
 ) -> None:
     rates, said = {"fp32": 100.0, "bf16": bf16}, list[str]()
-    monkeypatch.setattr(speed, "training_rate", lambda arch, size, runtime, *_: rates[runtime.precision])
+    monkeypatch.setattr(speed, "training_rate", lambda arch, inputs, runtime, *_: rates[runtime.precision])
     precision._measured.cache_clear()
     config, notify = checks.small_config(precision="auto"), said.append
     for _ in range(3):  # measured and announced once
@@ -69,21 +70,32 @@ def test_a_rate_counts_images_and_trains_a_copy(monkeypatch: pytest.MonkeyPatch)
     clock = iter(range(1_000_000))
     monkeypatch.setattr("whorl.speed.time.perf_counter", lambda: next(clock) / 10)
     net = Counting()
-    rate = training_rate("own", 8, Runtime(), 10.0, net)
+    rate = training_rate("own", Inputs.images(8), Runtime(), 10.0, net)
     # One look before, one after each epoch, and two more inside each epoch by the training loop.
     assert rate == pytest.approx(64 / 0.3, rel=0.05)
     assert net.batches == []
     assert torch.equal(net.scale.detach(), torch.ones(3))
 
 
-def test_a_network_that_cannot_train_in_a_precision_has_rate_0() -> None:
-    class Refuses(nn.Module):
-        dim = 3
+class Single(nn.Module):
+    """A backbone for vectors that refuses bf16."""
 
-        def forward(self, x: Tensor) -> Tensor:
+    dim = 6
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.shape[1:] == (6,)
+        if torch.is_autocast_enabled("cpu"):
             raise RuntimeError("not implemented for BFloat16")
+        return x * self.scale
 
-    assert training_rate("own", 8, Runtime(), 0.1, Refuses()) == 0
+
+def test_a_network_without_bf16_uses_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "SECONDS", 0.0)
+    assert faster("own", Inputs.vectors(6), Runtime(), Single()) == ("fp32", "bf16 is not possible here")
 
 
 def test_a_learner_needs_a_settled_precision(small_data: Dataset) -> None:

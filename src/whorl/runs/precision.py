@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 from whorl.config import ExperimentConfig
+from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.runs.run import Run
@@ -33,12 +34,12 @@ def settled(
             stored.append((len(Run.open(Run.at(out, candidate).path).scores().steps), candidate))
     if stored:
         return max(stored, key=lambda pair: pair[0])[1]
-    return config.model_copy(update={"precision": _measured(config.net.arch, data.inputs.size, runtime, notify)})
+    return config.model_copy(update={"precision": _measured(config.net.arch, data.inputs, runtime, notify)})
 
 
 @cache
-def _measured(arch: str, size: int, runtime: Runtime, notify: Callable[[str], None]) -> Precision:
+def _measured(arch: str, inputs: Inputs, runtime: Runtime, notify: Callable[[str], None]) -> Precision:
     """The faster precision, measured and announced once."""
-    precision, reason = faster(arch, size, runtime)
+    precision, reason = faster(arch, inputs, runtime)
     notify(f"`precision=auto`: {precision} ({reason})")
     return precision
