@@ -42,6 +42,10 @@ def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bo
             f"`pseudo.refresh` clusters with the current model; it cannot be combined with "
             f"`pseudo.features={pseudo.features}`"
         )
+    if pseudo.refine and pseudo.features not in ("current", "first"):
+        raise WhorlError(f"`pseudo.refine` refines a trained network, not `pseudo.features={pseudo.features}`")
+    if pseudo.refresh and pseudo.refine:
+        raise WhorlError("`pseudo.refresh` clusters unrefined features; it cannot be combined with `pseudo.refine`")
     if pseudo.refresh and (method.online or method.hold_out_every):
         reason = "uses each image once" if method.online else "holds images out by their initial labels"
         raise WhorlError(f"{method.name} {reason}; it cannot be combined with `pseudo.refresh`")

@@ -92,6 +92,15 @@ class TrainConfig(Section):
     """Also classify half of each batch rotated by 90, 180 or 270 degrees, as classes of their own: in the initial task
     or in every task."""
 
+    contrast: Literal["never", "initial", "always"] = "never"
+    """Also recognise two strongly changed views of each image among those of a batch: in the initial task or in every
+    task."""
+
+    def asides(self, initial: bool) -> tuple[str, ...]:
+        """The names of the further tasks that a task, the ``initial`` or a later one, is trained with."""
+        asked = {"rotations": self.rotations, "contrast": self.contrast}
+        return tuple(name for name, when in asked.items() if when == "always" or (initial and when == "initial"))
+
     @property
     def pixels(self) -> float:
         """The mean number of pixels of an image over a phase, as a share of the full number."""
@@ -168,6 +177,11 @@ class PseudoConfig(Section):
     features: str = "current"
     """The extractor: ``current`` (the last model, as in the paper), ``first`` (the model after the initial task),
     ``scratch`` (a random network) or ``pca`` (principal components of the inputs)."""
+    refine: int = Field(0, ge=0, le=MOST_EPOCHS)
+    """Epochs for which a copy of the extractor's network is trained on the delivery without labels, by rotations and
+    contrast, before its features are clustered."""
+    trust: float = Field(1.0, gt=0, le=1)
+    """The share of each cluster, its surest part, that is learned and may be stored as exemplars."""
     refresh: int = Field(0, ge=0, le=MOST_EPOCHS)
     """K of UPL-K: cluster again with the current model every K epochs. 0, as in the paper, means never."""
     ids: Literal["aligned", "reset"] = "aligned"
@@ -204,7 +218,10 @@ _NEWER: Tree = {
     "optim.name": "sgd",
     "train.sizes": [],
     "train.rotations": "never",
+    "train.contrast": "never",
     "pseudo.transform": "none",
+    "pseudo.refine": 0,
+    "pseudo.trust": 1.0,
 }
 """Keys that are newer than the first runs, whose names must stay valid; these values are not written."""
 
@@ -229,13 +246,13 @@ class LearnerConfig(Section):
     net : NetConfig
         ``arch``, ``head`` and ``final_relu``.
     train : TrainConfig
-        ``first_epochs``, ``epochs``, ``batch``, ``augment``, ``sizes`` and ``rotations``.
+        ``first_epochs``, ``epochs``, ``batch``, ``augment``, ``sizes``, ``rotations`` and ``contrast``.
     optim : OptimConfig
         ``name``, ``lr``, ``momentum``, ``nesterov``, ``weight_decay``, ``schedule`` and what belongs to them.
     cluster : ClusterConfig
         ``name``, ``restarts``, ``iterations``, ``tolerance`` and ``l2``.
     pseudo : PseudoConfig
-        ``features``, ``transform``, ``refresh`` and ``ids``.
+        ``features``, ``transform``, ``refine``, ``trust``, ``refresh`` and ``ids``.
     memory : MemoryConfig
         ``policy``, ``quota``, ``select``, ``reading`` and ``mirror``.
     """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples, in_memory
 from whorl.errors import WhorlError
+from whorl.fit import Purpose
 from whorl.labels import extractors
 from whorl.labels.labeler import Labeler
 from whorl.memory.holdout import hold_out, stored_ranks
@@ -24,17 +26,21 @@ from whorl.memory.update import Update, exemplar_means, updated
 from whorl.methods import method_of
 from whorl.methods.base import Load, Method
 from whorl.nets import backbone as nets
+from whorl.nets.asides import add_asides
 from whorl.nets.backbone import Backbone
 from whorl.nets.builder import Builder
 from whorl.nets.extract import Features, extract
 from whorl.nets.model import Model, weights
-from whorl.nets.rotations import rotation_head
+from whorl.refine import Refinement
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
 from whorl.seeds import derive
 from whorl.state import State
 from whorl.training import Halt, Training
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray, Labelling, granted
+
+REFINING = -1
+"""Stands for the number of a phase where random numbers are drawn for a refinement."""
 
 
 class Learner:
@@ -59,8 +65,8 @@ class Learner:
         self.model: Model = self._builder.model()
         self.inputs: Inputs = (nets.own_inputs(self.model.backbone) or inputs).viewed(config.train.augment)
         nets.check_fit(self.model.backbone, self.inputs, self.runtime)
-        if config.train.rotations != "never" and self.inputs.kind == "vectors":
-            raise WhorlError("`train.rotations` needs images, and these are vectors; set `train.rotations=never`")
+        if self.inputs.kind == "vectors":
+            _refuse_views(config)
         self.frozen: Model = self.model.frozen()
         """The model after the last delivery, for inference."""
         self._initial = self.frozen
@@ -96,8 +102,7 @@ class Learner:
         delivery = replace(delivery, images=self.runtime.hold(delivery.images))
         model = copy.deepcopy(self.model)
         features = Features(model, self.inputs, self.runtime)
-        number, sight = len(self.sizes) + 1, self.sight(features)
-        labels = resume.labels if resume else self.labeler.label(delivery, number, self.known, sight)
+        labels = resume.labels if resume else self.label(delivery, ticker, features)
         if names and len(names) != labels.new:
             raise ValueError(f"{labels.new} new classes need as many names, not {len(names)}")
         self.method.check(self.config, (*self.sizes, labels.new), delivery.labels is not HIDDEN)
@@ -110,9 +115,8 @@ class Learner:
         """Add ``new`` classes to a model that is about to be trained, and the head of the rotated classes."""
         model.grow(new)
         self.runtime.place(model.head)
-        rotations = self.config.train.rotations
-        if rotations == "always" or (rotations == "initial" and not self.sizes):
-            model.rotations = self.runtime.place(rotation_head(model.dim, model.classes, self.config.seed))
+        add_asides(model, self.config.train.asides(initial=not self.sizes), self.config.seed)
+        self.runtime.place(model.asides)
 
     def check_position(self, delivery: Delivery, halt: Halt) -> None:
         """Raise a ``WhorlError`` unless :meth:`learn` can resume this delivery from a stored position."""
@@ -190,7 +194,7 @@ class Learner:
     def _commit(self, training: Training, settled: dict[str, float], names: Sequence[Name]) -> None:
         """The end of a step: freeze the model, update the memory with it, and compute the class means."""
         number, labels = training.number, training.labels
-        training.model.rotations = None
+        training.model.asides.clear()
         quota = self.memory.per_class(labels.known + labels.new)
         update = Update(
             number, training.delivery.images, labels, training.held, self.method.hold_out_every, training.features
@@ -232,7 +236,31 @@ class Learner:
             return np.empty(0, dtype=np.int64)
         quota = self.memory.per_class(self.known or labels.new)
         seed = derive(self.config.seed, "hold out", len(self.sizes) + 1)
-        return hold_out(labels.ids, quota, every, seed, stored_ranks(self.memory, images, labels))
+        held = hold_out(labels.ids, quota, every, seed, stored_ranks(self.memory, images, labels))
+        return np.setdiff1d(held, labels.unsure)
+
+    def label(self, delivery: Delivery, ticker: Ticker, features: Features | None = None) -> Labelling:
+        """The labels to learn a delivery with; ``ticker`` receives the batches of a refinement."""
+        sight = self._refined(self.sight(features), delivery.images, ticker)
+        return self.labeler.label(delivery, len(self.sizes) + 1, self.known, sight)
+
+    def _refined(self, sight: extractors.Sight, images: ImageSource, ticker: Ticker) -> extractors.Sight:
+        """The same with networks refined on ``images``, if the config asks for it. They are trained when needed."""
+        epochs = self.config.pseudo.refine
+        if not epochs:
+            return sight
+        purpose = Purpose(self.config.seed, len(self.sizes) + 1, REFINING)
+        refine = Refinement(epochs, self.inputs, self.runtime, purpose)
+
+        def by(model: Callable[[], Model]) -> Callable[[ImageSource], FloatArray]:
+            backbone = cache(lambda: refine(model(), images, ticker))
+            return lambda asked: extract(backbone(), self.model.dim, asked, self.inputs, self.runtime)
+
+        return replace(
+            sight,
+            current=by(lambda: copy.deepcopy(self.model)),
+            initial=by(lambda: self._builder.model(self._initial_weights)),
+        )
 
     def sight(self, features: Features | None = None) -> extractors.Sight:
         """What an extractor can use now; ``features`` are those of the current model, if they are at hand."""
@@ -249,6 +277,14 @@ class Learner:
             dim=self.model.dim,
             seed=self.config.seed,
         )
+
+
+def _refuse_views(config: LearnerConfig) -> None:
+    """Raise a ``WhorlError`` if the config asks for something that needs views of images."""
+    for name in config.train.asides(initial=True):
+        raise WhorlError(f"`train.{name}` needs images, and these are vectors; set `train.{name}=never`")
+    if config.pseudo.refine:
+        raise WhorlError("`pseudo.refine` needs images, and these are vectors; set `pseudo.refine=0`")
 
 
 def _copied(images: ImageSource) -> ImageSource:

@@ -225,7 +225,7 @@ class _Session:
             return delivery
         if halt is not None:
             return replace(delivery, labels=halt.labels.ids)
-        found = learner.labeler.label(delivery, number, learner.known, learner.sight())
+        found = learner.label(delivery, self.reporter)
         seed = derive(config.seed, "corrupt", number)
         return replace(delivery, labels=self.evaluator.corrupted(number, found, config.label_acc, seed))
 

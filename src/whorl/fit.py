@@ -90,13 +90,13 @@ def fit(
                     group["lr"] = lr
                 x = runtime.inputs(scaled(inputs.train(stored.to(runtime.device), views), phase.share(epoch)))
                 y = labels[torch.from_numpy(index)].to(runtime.device)
-                extra, targets = phase.aside.views(x, y, turns) if phase.aside else (x[:0], y[:0])
+                further = [aside.views(x, y, turns) for aside in phase.asides]
                 with runtime.autocast():
-                    out: Output = forward(torch.cat([x, extra]) if phase.aside else x)
+                    out: Output = forward(torch.cat([x, *(extra for extra, _ in further)]) if further else x)
                     batch = Batch(x, y, out.logits[: len(x)], out.features[: len(x)], number)
-                    loss = phase.loss(batch)
-                    if phase.aside:
-                        loss = loss + phase.aside.loss(out.features[len(x) :], targets)
+                    loss, others = phase.loss(batch), out.features[len(x) :]
+                    for aside, (extra, targets) in zip(phase.asides, further, strict=True):
+                        loss, others = loss + aside.loss(others[: len(extra)], targets), others[len(extra) :]
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 if phase.noise:

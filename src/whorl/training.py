@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -90,7 +91,7 @@ class Training:
             labelling=self.labels,
             model=self.model,
             teacher=Frozen(self.previous, self.runtime),
-            new=samples.without(self.held),
+            new=samples.without(np.union1d(self.held, self.labels.unsure)),
             exemplars=kept.without(held_exemplars),
             validation=samples[self.held] + kept[held_exemplars],
             memory=self.memory,

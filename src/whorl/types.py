@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, Protocol, runtime_checkable
 
 import numpy as np
@@ -87,6 +87,9 @@ class Delivery:
     new: int | None = None
 
 
+_NONE: IntArray = np.empty(0, dtype=np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class Labelling:
     """The labels a delivery is learned with: one class id per sample, and how many of the ids are new.
@@ -97,11 +100,13 @@ class Labelling:
     ids: IntArray
     known: int
     new: int
+    unsure: IntArray = field(default_factory=_NONE.copy)
+    """The positions of samples that are neither trained on nor stored, because their labels are doubtful."""
 
     @classmethod
-    def of_groups(cls, groups: IntArray, known: int, new: int) -> Labelling:
+    def of_groups(cls, groups: IntArray, known: int, new: int, unsure: IntArray = _NONE) -> Labelling:
         """The labelling in which the groups 0 to ``new - 1`` become new classes."""
-        return cls(np.asarray(groups + known, dtype=np.int64), known, new)
+        return cls(np.asarray(groups + known, dtype=np.int64), known, new, unsure)
 
     @classmethod
     def of_labels(cls, labels: IntArray, known: int, new: int | None) -> Labelling:

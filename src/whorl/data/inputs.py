@@ -62,19 +62,25 @@ def shift(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
 
 def resized_crop(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
     """A crop of 8 % to 100 % of the area with aspect ratio 3/4 to 4/3, resized to ``size``; random flip."""
-    n, device = len(images), images.device
+    return random_crops(images.permute(0, 3, 1, 2).float(), size, 0.08, True, generator).permute(0, 2, 3, 1)
+
+
+def random_crops(planes: Tensor, size: int, smallest: float, mirror: bool, generator: torch.Generator) -> Tensor:
+    """A random crop of each image [n, 3, s, s], resized to ``size``; half of them are flipped if ``mirror``.
+
+    It shows a share of ``smallest`` to 1 of the area, with aspect ratio 3/4 to 4/3.
+    """
+    n, device = len(planes), planes.device
     draws = torch.rand(5, n, generator=generator)
-    area = 0.08 + 0.92 * draws[0]
+    area = smallest + (1 - smallest) * draws[0]
     aspect = torch.exp((draws[1] * 2 - 1) * torch.log(torch.tensor(4 / 3)))
     half_w, half_h = (area * aspect).sqrt().clamp(max=1), (area / aspect).sqrt().clamp(max=1)
     theta = torch.zeros(n, 2, 3)
-    theta[:, 0, 0] = torch.where(draws[2] < 0.5, -half_w, half_w)
+    theta[:, 0, 0] = torch.where((draws[2] < 0.5) & mirror, -half_w, half_w)
     theta[:, 1, 1] = half_h
     theta[:, 0, 2], theta[:, 1, 2] = (draws[3] * 2 - 1) * (1 - half_w), (draws[4] * 2 - 1) * (1 - half_h)
     grid = F.affine_grid(theta.to(device), [n, 3, size, size], align_corners=False)
-    planes = images.permute(0, 3, 1, 2).float()
-    out = F.grid_sample(planes, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
-    return out.permute(0, 2, 3, 1)
+    return F.grid_sample(planes, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
 
 
 def centre(images: Tensor, size: int, generator: torch.Generator | None = None) -> Tensor:

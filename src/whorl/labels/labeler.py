@@ -13,9 +13,10 @@ from whorl.data.inputs import Inputs
 from whorl.data.source import Mirrored
 from whorl.errors import WhorlError
 from whorl.labels.extractors import Extractor, Sight
+from whorl.labels.trust import unsure
 from whorl.metrics.match import aligned
 from whorl.seeds import derive
-from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, Labelling, granted
+from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray, Labelling, granted
 
 
 @dataclass
@@ -40,7 +41,11 @@ class Labeler:
             raise WhorlError("the initial delivery needs labels; later ones can come without")
         features = self.features(delivery.images, lambda images: self.extractor(images, sight), sight.inputs)
         groups = self.clusterer.fit_predict(features, delivery.new, derive(self.seed, "cluster", number)).labels
-        return Labelling.of_groups(groups, known, delivery.new)
+        return self._labelling(features, groups, known, delivery.new)
+
+    def _labelling(self, features: FloatArray, groups: IntArray, known: int, new: int) -> Labelling:
+        """One new class per group; the part of each group that is not trusted is neither learned nor stored."""
+        return Labelling.of_groups(groups, known, new, unsure(features, groups, new, self.config.trust))
 
     def features(self, images: ImageSource, extract: Callable[[ImageSource], FloatArray], inputs: Inputs) -> FloatArray:
         """What is clustered: the features by ``extract``, transformed as ``pseudo.transform`` says."""
@@ -60,7 +65,7 @@ class Labeler:
         groups = self.clusterer.fit_predict(features, labels.new, seed).labels
         if self.config.ids == "aligned":
             groups = aligned(groups, labels.ids - labels.known, labels.new)
-        return Labelling.of_groups(groups, labels.known, labels.new)
+        return self._labelling(features, groups, labels.known, labels.new)
 
 
 def rooted(features: FloatArray, mirrored: FloatArray) -> FloatArray:

@@ -74,7 +74,7 @@ def exemplar_means(memory: Memory, seen: FloatArray, features: Features, mirror:
 
 def _of_new_classes(update: Update, features: FloatArray, how: Selection) -> _Addition:
     labels = update.labels
-    trained = np.setdiff1d(np.flatnonzero(labels.is_new), update.held)
+    trained = np.setdiff1d(np.flatnonzero(labels.is_new), np.union1d(update.held, labels.unsure))
     offered = Labelling(labels.ids[trained], labels.known, labels.new)
     chosen, ids = exemplars(features[trained], offered, how)
     indices = trained[chosen]

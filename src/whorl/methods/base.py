@@ -15,8 +15,8 @@ from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
 from whorl.errors import WhorlError
 from whorl.memory.memory import Memory
+from whorl.nets.asides import Aside, asides_of
 from whorl.nets.model import Model, Output
-from whorl.nets.rotations import Rotations
 from whorl.types import FloatArray, ImageSource, IntArray, Labelling
 
 __all__ = ["Batch", "Conditions", "Load", "Loss", "Method", "Phase", "Samples", "Step", "Teacher"]
@@ -64,8 +64,8 @@ class Phase:
     """Called after each update, for instance to project parameters or to update running statistics."""
     sizes: tuple[float, ...] = ()
     """Sides of the images in successive parts of the phase, as shares of the full side; empty for full images."""
-    aside: Rotations | None = None
-    """A further task on views of each batch, whose loss is added."""
+    asides: tuple[Aside, ...] = ()
+    """Further tasks on views of each batch, whose losses are added."""
     rate_key: str = "optim.lr"
     """The config key that sets the learning rate, named in the error if training diverges."""
 
@@ -139,8 +139,8 @@ class Step:
     def phase(self, name: str, data: Samples, loss: Loss) -> Phase:
         """A phase with the recipe's epochs, batch size and optimiser."""
         epochs = self.train.first_epochs if self.initial else self.train.epochs
-        aside = Rotations(self.model.rotations) if self.model.rotations is not None else None
-        return Phase(name, data, loss, epochs, self.train.batch, self.optim, sizes=self.train.sizes, aside=aside)
+        asides = asides_of(self.model, self.inputs)
+        return Phase(name, data, loss, epochs, self.train.batch, self.optim, sizes=self.train.sizes, asides=asides)
 
 
 @dataclass(frozen=True)

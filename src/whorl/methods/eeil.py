@@ -51,7 +51,7 @@ class Eeil(Method):
             epochs=self.balanced_epochs,
             optim=step.optim.model_copy(update=steps),
             sizes=(),
-            aside=None,
+            asides=(),
             rate_key="method.balanced_lr",
         )
         yield self._varied(step, balance, done=train.epochs)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from whorl.errors import WhorlError
 from whorl.nets.backbone import Backbone, module
-from whorl.nets.heads import Head, LinearHead
+from whorl.nets.heads import Head
 from whorl.nets.resnet import fold
 from whorl.seeds import generator
 
@@ -31,8 +31,8 @@ class Model(nn.Module):
         self.backbone = module(backbone)
         self.dim: int = backbone.dim
         self.head: Head = head
-        self.rotations: LinearHead | None = None
-        """The head of the rotated classes, while a step trains with them."""
+        self.asides: nn.ModuleDict = nn.ModuleDict()
+        """The layers of further tasks by name, while a step trains them (:mod:`whorl.nets.asides`)."""
         self.seed = seed
 
     @property

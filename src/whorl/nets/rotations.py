@@ -31,6 +31,8 @@ class Rotations:
     """Makes the rotated views of a batch, and the loss on their features."""
 
     head: nn.Module
+    by_class: bool = True
+    """Whether the head tells turned classes apart; else it tells the turns alone, which needs no labels."""
 
     def views(self, images: Tensor, labels: Tensor, draws: torch.Generator) -> tuple[Tensor, Tensor]:
         """The first half of the images, each turned by a random multiple of 90 degrees, and their targets."""
@@ -39,7 +41,7 @@ class Rotations:
         out = torch.empty_like(images[:half])
         for turn in range(1, TURNS + 1):
             out[turns == turn] = torch.rot90(images[:half][turns == turn], turn, (2, 3))
-        return out, labels[:half] * TURNS + turns - 1
+        return out, (labels[:half] * TURNS if self.by_class else 0) + turns - 1
 
     def loss(self, features: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy over all classes and turns."""

@@ -247,6 +247,8 @@ def _sizes(folder: Path, number: int) -> tuple[int, ...]:
 def save_epoch(path: Path, task: int, halt: Halt, spent: Spent, log: int, run: str = "") -> None:
     """Write the position inside a task."""
     tensors = {"labels": torch.from_numpy(halt.labels.ids)}
+    if len(halt.labels.unsure):
+        tensors["unsure"] = torch.from_numpy(halt.labels.unsure)
     tensors |= nest("model", halt.model) | nest("optimiser", halt.optimiser)
     for number, start in enumerate(halt.starts):
         tensors |= nest(f"start.{number}", start)
@@ -274,7 +276,9 @@ def load_epoch(path: Path, run: str = "") -> tuple[Position, Halt | None, Spent]
             return where, None, Spent()
         if where.phase >= where.starts:
             raise ValueError("it has no start of its phase")
-        labels = Labelling(numbers(tensors, "labels", where.known + where.new), where.known, where.new)
+        ids = numbers(tensors, "labels", where.known + where.new)
+        unsure = numbers(tensors, "unsure", len(ids)) if "unsure" in tensors else ids[:0]
+        labels = Labelling.of_groups(ids - where.known, where.known, where.new, unsure)
         starts = tuple(model_of(f"start.{number}", tensors) for number in range(where.starts))
         model, optimiser = model_of("model", tensors), unnest("optimiser", tensors)
         return where, Halt(where.phase, where.epoch, labels, model, optimiser, starts), spent

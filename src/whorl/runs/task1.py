@@ -14,7 +14,6 @@ def task1_key(config: ExperimentConfig) -> str:
     selection only matter later.
     """
     method, stream, train = method_of(config), config.stream, config.train
-    rotated = [] if train.rotations == "never" else ["rotations"]
     depends: Tree = {
         "seed": config.seed,
         "precision": config.precision,
@@ -23,7 +22,7 @@ def task1_key(config: ExperimentConfig) -> str:
         "classes": stream.first or stream.step,
         "order": stream.order,
         "net": config.net.model_dump(mode="json"),
-        "train": [train.first_epochs, train.batch, train.augment, *train.sizes, *rotated],
+        "train": [train.first_epochs, train.batch, train.augment, *train.sizes, *train.asides(initial=True)],
         "optim": config.optim.at(1).model_dump(mode="json"),
     }
     if type(method).task1 is Method.task1:
