@@ -172,8 +172,9 @@ class ClusterConfig(Section):
 class PseudoConfig(Section):
     """Which features are clustered into pseudo labels, and how often (the paper's ablations)."""
 
-    transform: Literal["none", "root"] = "none"
-    """``root``: features averaged with those of the mirror images, then their square roots, scaled to unit length."""
+    transform: Literal["none", "root", "turns"] = "none"
+    """``root``: features averaged with those of the mirror images, then their square roots, scaled to unit length.
+    ``turns``: the same for each image turned by 0, 90, 180 and 270 degrees, side by side."""
     features: str = "current"
     """The extractor: ``current`` (the last model, as in the paper), ``first`` (the model after the initial task),
     ``scratch`` (a random network) or ``pca`` (principal components of the inputs)."""

@@ -236,8 +236,9 @@ class Learner:
             return np.empty(0, dtype=np.int64)
         quota = self.memory.per_class(self.known or labels.new)
         seed = derive(self.config.seed, "hold out", len(self.sizes) + 1)
-        held = hold_out(labels.ids, quota, every, seed, stored_ranks(self.memory, images, labels))
-        return np.setdiff1d(held, labels.unsure)
+        sure = np.setdiff1d(np.arange(len(labels.ids)), labels.unsure)
+        ranks = stored_ranks(self.memory, images, labels)[sure]
+        return sure[hold_out(labels.ids[sure], quota, every, seed, ranks)]
 
     def label(self, delivery: Delivery, ticker: Ticker, features: Features | None = None) -> Labelling:
         """The labels to learn a delivery with; ``ticker`` receives the batches of a refinement."""

@@ -96,7 +96,10 @@ def fit(
                     batch = Batch(x, y, out.logits[: len(x)], out.features[: len(x)], number)
                     loss, others = phase.loss(batch), out.features[len(x) :]
                     for aside, (extra, targets) in zip(phase.asides, further, strict=True):
-                        loss, others = loss + aside.loss(others[: len(extra)], targets), others[len(extra) :]
+                        loss, others = (
+                            loss + aside.loss(batch.features, others[: len(extra)], targets),
+                            others[len(extra) :],
+                        )
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 if phase.noise:

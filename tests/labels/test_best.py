@@ -14,11 +14,11 @@ import checks
 from whorl.cluster.base import Clusterer, Clusters
 from whorl.config import flat
 from whorl.data.inputs import Inputs
-from whorl.data.source import ArraySource, Dataset, Mirrored, VectorSource
+from whorl.data.source import ArraySource, Dataset, Turned, VectorSource
 from whorl.engine import Learner
 from whorl.errors import WhorlError
 from whorl.experiment import check, run
-from whorl.labels.labeler import rooted
+from whorl.labels.labeler import side_by_side
 from whorl.methods import METHODS
 from whorl.nets.rotations import Rotations, rotation_head
 from whorl.recipes import LABELERS, resolve, resolve_learner
@@ -31,18 +31,23 @@ from whorl.types import FloatArray
 def test_rooted_features_by_hand() -> None:
     features = np.array([[4, 9, 0], [1, -1, 0], [0, 0, 0]], dtype=np.float32)
     mirrored = np.array([[0, 9, 0], [1, -7, 0], [0, 0, 0]], dtype=np.float32)
-    found = rooted(features, mirrored)
+    found = side_by_side([[features, mirrored]])
     assert found.dtype == np.float32
     np.testing.assert_allclose(found[0], np.array([2**0.5, 3, 0]) / 11**0.5, rtol=1e-6)
     np.testing.assert_allclose(found[1], np.array([1, -2, 0]) / 5**0.5, rtol=1e-6)
     assert not found[2].any()
+    joined = side_by_side([[features, mirrored], [mirrored]])
+    assert np.array_equal(joined[:, :3], found)
+    np.testing.assert_allclose(joined[1, 3:], np.array([1, -(7**0.5), 0]) / 8**0.5, rtol=1e-6)
 
 
-def test_mirrored_images() -> None:
+def test_turned_images() -> None:
     images = torch.randint(0, 256, (5, 6, 6, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    found = Mirrored(ArraySource(images))
+    found = Turned(ArraySource(images), 0, mirror=True)
     assert (len(found), found.size, found.resident) == (5, 6, True)
     assert np.array_equal(found.read(np.array([3, 1])).numpy(), images.numpy()[[3, 1], :, ::-1])
+    found = Turned(ArraySource(images), 3, mirror=True)
+    assert np.array_equal(found.read(np.array([4])).numpy()[0], np.rot90(images.numpy()[4, :, ::-1], 3))
 
 
 class Watched:
@@ -56,23 +61,27 @@ class Watched:
         return self._inner.fit_predict(points, k, seed)
 
 
+@pytest.mark.parametrize("transform", ["root", "turns"])
 @pytest.mark.parametrize("mirrors", [True, False])
-def test_clustered_features_are_those_of_both_views(mirrors: bool, small_data: Dataset) -> None:
+def test_clustered_features_are_those_of_all_views(mirrors: bool, transform: str, small_data: Dataset) -> None:
     """Against features that are averaged, rooted and scaled here; images without a mirror image have one view."""
     data = replace(small_data, inputs=replace(small_data.inputs, mirrors=mirrors))
-    config = checks.small_config(pseudo__transform="root")
+    config = checks.small_config(pseudo__transform=transform)
     learner, stream = checks.make_learner(config, data), checks.streams(config, data)
     checks.learn(learner, stream[:1])
     learner.labeler.clusterer = watched = Watched(learner.labeler.clusterer)
     learner.labeler.label(stream[1], 2, learner.known, learner.sight())
     images = stream[1].images.read(np.arange(len(stream[1].images)))
-    with torch.inference_mode():
-        upright, turned = (
-            learner.frozen.backbone(learner.inputs.fixed(each)).numpy() for each in (images, images.flip(2))
-        )
-    expected = np.sqrt(np.maximum((upright + turned) / 2 if mirrors else upright, 0))
-    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(watched.points, expected, atol=1e-4)
+    expected = []
+    for turns in range(4 if transform == "turns" else 1):
+        both = [np.rot90(each, turns, (1, 2)).copy() for each in (images.numpy(), images.numpy()[:, :, ::-1])]
+        with torch.inference_mode():
+            upright, mirrored = (
+                learner.frozen.backbone(learner.inputs.fixed(torch.from_numpy(each))).numpy() for each in both
+            )
+        roots = np.sqrt(np.maximum((upright + mirrored) / 2 if mirrors else upright, 0))
+        expected.append(roots / np.linalg.norm(roots, axis=1, keepdims=True))
+    np.testing.assert_allclose(watched.points, np.hstack(expected), atol=1e-4)
 
 
 def test_half_of_a_batch_is_rotated() -> None:
@@ -95,7 +104,7 @@ def test_the_loss_of_rotations() -> None:
     logits = features.numpy() @ head.weight.detach().numpy().T + head.bias.detach().numpy()
     shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     expected = -np.log(shares[np.arange(9), targets.numpy()]).mean()
-    assert Rotations(head).loss(features, targets).item() == pytest.approx(expected, rel=1e-5)
+    assert Rotations(head).loss(features[:0], features, targets).item() == pytest.approx(expected, rel=1e-5)
     assert float(F.cross_entropy(torch.from_numpy(logits), targets)) == pytest.approx(expected, rel=1e-5)
 
 

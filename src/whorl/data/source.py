@@ -93,11 +93,11 @@ class VectorSource:
         return _rows(self.vectors, indices)
 
 
-class Mirrored:
-    """The mirror images of another source."""
+class Turned:
+    """The images of another source, each mirrored if ``mirror`` and then turned by ``turns`` times 90 degrees."""
 
-    def __init__(self, images: ImageSource) -> None:
-        self._images = images
+    def __init__(self, images: ImageSource, turns: int, mirror: bool) -> None:
+        self._images, self._turns, self._mirror = images, turns, mirror
 
     @property
     def size(self) -> int:
@@ -113,8 +113,9 @@ class Mirrored:
         return len(self._images)
 
     def read(self, indices: IntArray) -> Tensor:
-        """The mirror images at ``indices``."""
-        return self._images.read(indices).flip(2)
+        """The changed images at ``indices``."""
+        images = self._images.read(indices)
+        return torch.rot90(images.flip(2) if self._mirror else images, self._turns, (1, 2))
 
 
 def in_memory(samples: Tensor) -> ArraySource | VectorSource:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from whorl.cluster import Clusterer
 from whorl.config import PseudoConfig
 from whorl.data.inputs import Inputs
-from whorl.data.source import Mirrored
+from whorl.data.source import Turned
 from whorl.errors import WhorlError
 from whorl.labels.extractors import Extractor, Sight
 from whorl.labels.trust import unsure
@@ -49,10 +49,11 @@ class Labeler:
 
     def features(self, images: ImageSource, extract: Callable[[ImageSource], FloatArray], inputs: Inputs) -> FloatArray:
         """What is clustered: the features by ``extract``, transformed as ``pseudo.transform`` says."""
-        found = extract(images)
         if self.config.transform == "none":
-            return found
-        return rooted(found, extract(Mirrored(images)) if inputs.mirrors else found)
+            return extract(images)
+        turns = range(4 if self.config.transform == "turns" else 1)
+        mirrors = (False, True) if inputs.mirrors else (False,)
+        return side_by_side([[extract(_seen(images, turn, mirror)) for mirror in mirrors] for turn in turns])
 
     def due(self, delivery: Delivery, done: int, epochs: int) -> bool:
         """Whether to cluster again after ``done`` of the ``epochs`` epochs of phase 0 (UPL-K)."""
@@ -68,12 +69,20 @@ class Labeler:
         return self._labelling(features, groups, labels.known, labels.new)
 
 
-def rooted(features: FloatArray, mirrored: FloatArray) -> FloatArray:
-    """The mean of the features of images and of their mirror images, then the square root, scaled to unit length.
+def side_by_side(features: Sequence[Sequence[FloatArray]]) -> FloatArray:
+    """For each group of views: the mean of their features, the square root, scaled to length one; joined as columns.
 
     The square root of a negative value is that of its magnitude, with its sign.
     """
-    mean = (features + mirrored) / 2
-    roots = np.sign(mean) * np.sqrt(np.abs(mean))
-    length = np.linalg.norm(roots, axis=1, keepdims=True)
-    return np.asarray(roots / np.maximum(length, np.finfo(np.float32).tiny), dtype=np.float32)
+    parts = list[FloatArray]()
+    for views in features:
+        mean = np.mean(views, axis=0)
+        roots = np.sign(mean) * np.sqrt(np.abs(mean))
+        length = np.linalg.norm(roots, axis=1, keepdims=True)
+        parts.append(np.asarray(roots / np.maximum(length, np.finfo(np.float32).tiny), dtype=np.float32))
+    return np.concatenate(parts, axis=1)
+
+
+def _seen(images: ImageSource, turns: int, mirror: bool) -> ImageSource:
+    """The images in another view; the source itself for upright ones, whose features may be at hand."""
+    return Turned(images, turns, mirror) if turns or mirror else images

@@ -21,8 +21,8 @@ class Aside(Protocol):
         """Further views of prepared images, and what the loss needs to know about each of them."""
         ...
 
-    def loss(self, features: Tensor, targets: Tensor) -> Tensor:
-        """The loss of the features of these views."""
+    def loss(self, own: Tensor, features: Tensor, targets: Tensor) -> Tensor:
+        """The loss of the features of these views; ``own`` are the features of the images themselves."""
         ...
 
 

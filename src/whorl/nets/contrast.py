@@ -1,7 +1,7 @@
 """Contrast of two views: a self-supervised task that is trained beside the labels.
 
-Each image of a batch is also seen in a second, strongly changed view. Of all views of the other images, a view must be
-nearest to the one of its own image (Chen et al. 2020, "A simple framework for contrastive learning of visual
+Each image of a batch is also seen in a second, strongly changed view. Among all views of the batch, a view must be
+nearest to the other one of its own image (Chen et al. 2020, "A simple framework for contrastive learning of visual
 representations").
 """
 
@@ -42,26 +42,23 @@ def projector(dim: int, seed: int) -> nn.Sequential:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Makes two strongly changed views of each image, and the loss on their features."""
+    """Makes a strongly changed view of each image, and the loss on the features of both."""
 
     projector: nn.Module
     inputs: Inputs
 
     def views(self, images: Tensor, labels: Tensor, draws: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Two views of each image, all first ones before all second ones. The targets are the numbers of the images."""
+        """A second view of each image; the targets are the numbers of the images."""
         mean, std = (
             torch.tensor(each, device=images.device).view(1, 3, 1, 1) for each in (self.inputs.mean, self.inputs.std)
         )
+        crops = random_crops(images.contiguous(), images.shape[-1], SMALLEST_CROP, self.inputs.mirrors, draws)
+        views = (recoloured(crops * std + mean, draws) - mean) / std
+        return views, torch.arange(len(images), device=images.device)
 
-        def crop(planes: Tensor) -> Tensor:
-            return random_crops(planes.contiguous(), planes.shape[-1], SMALLEST_CROP, self.inputs.mirrors, draws)
-
-        views = [(recoloured(crop(images) * std + mean, draws) - mean) / std for _ in range(2)]
-        return torch.cat(views), torch.arange(len(images), device=images.device).repeat(2)
-
-    def loss(self, features: Tensor, targets: Tensor) -> Tensor:
-        """The loss of :func:`nearest_view` on the projected features."""
-        first, second = self.projector(features).chunk(2)
+    def loss(self, own: Tensor, features: Tensor, targets: Tensor) -> Tensor:
+        """The loss of :func:`nearest_view` on the projected features of the images and of their second views."""
+        first, second = self.projector(torch.cat([own, features])).chunk(2)
         return nearest_view(first, second, TEMPERATURE)
 
 

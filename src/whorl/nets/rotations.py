@@ -43,6 +43,6 @@ class Rotations:
             out[turns == turn] = torch.rot90(images[:half][turns == turn], turn, (2, 3))
         return out, (labels[:half] * TURNS if self.by_class else 0) + turns - 1
 
-    def loss(self, features: Tensor, targets: Tensor) -> Tensor:
+    def loss(self, own: Tensor, features: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy over all classes and turns."""
         return F.cross_entropy(self.head(features), targets)
