@@ -31,7 +31,7 @@ from whorl.nets.backbone import Backbone
 from whorl.nets.builder import Builder
 from whorl.nets.extract import Features, extract
 from whorl.nets.model import Model, weights
-from whorl.refine import Refinement
+from whorl.refine import UNLABELLED, Refinement
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
 from whorl.seeds import derive
@@ -227,7 +227,8 @@ class Learner:
             new = int(np.sum(np.unique(granted(delivery.labels)) >= self.known))
         past = sum(map(len, self.past)) if self.method.needs_past else len(self.memory) * self.method.needs_memory
         load = Load(len(self.sizes) + 1, self.known, new, len(delivery.images), past, self.inputs)
-        return self.method.passes(self.config.train, load)
+        refining = self.config.pseudo.refine * len(delivery.images) if delivery.labels is HIDDEN else 0
+        return refining + self.method.passes(self.config.train, load)
 
     def _held_out(self, images: ImageSource, labels: Labelling) -> IntArray:
         """The samples to hold out for validation: per class as many as known classes have among their exemplars."""
@@ -242,19 +243,22 @@ class Learner:
 
     def label(self, delivery: Delivery, ticker: Ticker, features: Features | None = None) -> Labelling:
         """The labels to learn a delivery with; ``ticker`` receives the batches of a refinement."""
-        sight = self._refined(self.sight(features), delivery.images, ticker)
+        sight = self._refined(self.sight(features), delivery, ticker)
         return self.labeler.label(delivery, len(self.sizes) + 1, self.known, sight)
 
-    def _refined(self, sight: extractors.Sight, images: ImageSource, ticker: Ticker) -> extractors.Sight:
-        """The same with networks refined on ``images``, if the config asks for it. They are trained when needed."""
+    def _refined(self, sight: extractors.Sight, delivery: Delivery, ticker: Ticker) -> extractors.Sight:
+        """The same with networks refined on the delivery, if the config asks for it. They are trained when needed."""
         epochs = self.config.pseudo.refine
         if not epochs:
             return sight
+        taught = np.flatnonzero(self.memory.labels < self.sizes[0]) if self.sizes else np.empty(0, dtype=np.int64)
+        exemplars = Samples(self.memory.source, self.memory.labels)[taught]
         purpose = Purpose(self.config.seed, len(self.sizes) + 1, REFINING)
-        refine = Refinement(epochs, self.inputs, self.runtime, purpose)
+        refine = Refinement(epochs, exemplars, self.inputs, self.runtime, purpose)
+        delivered = Samples(delivery.images, np.full(len(delivery.images), UNLABELLED))
 
         def by(model: Callable[[], Model]) -> Callable[[ImageSource], FloatArray]:
-            backbone = cache(lambda: refine(model(), images, ticker))
+            backbone = cache(lambda: refine(model().backbone, delivered, ticker))
             return lambda asked: extract(backbone(), self.model.dim, asked, self.inputs, self.runtime)
 
         return replace(

@@ -281,5 +281,6 @@ def _passes(config: ExperimentConfig, stream: Stream, inputs: Inputs) -> Iterato
         quota = config.memory.quota * (known if config.memory.policy == "per-class" else bool(known))
         replayed = seen if method.needs_past else min(quota, seen) * method.needs_memory
         load = Load(number, known, new, len(delivery.images), replayed, inputs)
-        yield method.passes(config.train, load)
+        refining = config.pseudo.refine * len(delivery.images) if number > 1 else 0
+        yield refining + method.passes(config.train, load)
         known, seen = known + new, seen + len(delivery.images)

@@ -33,7 +33,11 @@ RECIPES: dict[str, Tree] = {
 LABELERS: dict[str, Tree] = {
     "paper": {},
     # docs/results.md, "Better labels"
-    "best": {"pseudo": {"features": "first", "transform": "root"}, "train": {"rotations": "initial"}},
+    "best": {
+        "pseudo": {"features": "first", "transform": "turns", "refine": 9},
+        "train": {"rotations": "initial", "contrast": "initial"},
+        "cluster": {"name": "sinkhorn"},
+    },
 }
 """How pseudo labels are made: the paper's plain choice, and what gave the best labels within its protocol."""
 
@@ -82,6 +86,8 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
         if key in asked.get("optim", {}):
             usual["optim"].pop(f"first_{key}", None)  # a value that the user sets holds for task 1 too
     tree = merge(usual, asked)
+    if not tree.get("memory", {}).get("quota", 1) and "refine" not in asked.get("pseudo", {}):
+        tree.get("pseudo", {}).pop("refine", None)  # there are no exemplars to refine with
     options = {key: value for key, value in tree.get("method", {}).items() if key != "name"}
     tree["method"] = {"name": method.name, **checked(method, options, "method").model_dump()}
     return tree

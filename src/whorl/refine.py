@@ -1,15 +1,19 @@
 """Refining the features of a delivery without labels, before it is clustered.
 
-A copy of the network that the features come from is trained on the delivery's images alone. It learns to tell how far
-an image is turned, and which two views show the same image. Its features are clustered; the model that learns the
-clusters does not change.
+A copy of the network that the features come from is trained on the delivery: to tell how far an image is turned, and
+which two views show the same image. With each batch it also classifies exemplars of the labelled classes, without which
+its features would lose what the labels taught. The clusters are found in its features. The model that learns them does
+not change, and the copy is discarded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from whorl.config import OptimConfig
@@ -18,45 +22,74 @@ from whorl.data.source import Samples
 from whorl.errors import WhorlError
 from whorl.fit import Purpose, fit
 from whorl.methods.base import Batch, Phase
+from whorl.nets.backbone import checked
 from whorl.nets.contrast import Contrast, projector
+from whorl.nets.heads import LinearHead
 from whorl.nets.model import Model
 from whorl.nets.resnet import fold
 from whorl.nets.rotations import Rotations, rotation_head
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
-from whorl.types import ImageSource
+from whorl.types import IntArray
 
-BATCH = 128
-"""Contrast compares each view with those of all other images of a batch."""
+BATCH, EXEMPLARS = 128, 32
+"""Images of the delivery, which contrast compares with each other, and exemplars in a batch."""
 SIZES = (0.5, 0.75, 1.0)
 OPTIM = OptimConfig(lr=0.05, nesterov=True, weight_decay=5e-4, schedule="onecycle")
+UNLABELLED = -1
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """How the features of a delivery are refined."""
+    """How the features of a delivery are refined, and the exemplars that keep them from drifting."""
 
     epochs: int
+    exemplars: Samples
     inputs: Inputs
     runtime: Runtime
     purpose: Purpose
 
-    def __call__(self, model: Model, images: ImageSource, ticker: Ticker) -> nn.Module:
-        """The backbone of ``model``, which is changed, trained on these images; frozen, for inference."""
-        if len(images) < 2:
+    def __call__(self, backbone: nn.Module, delivered: Samples, ticker: Ticker) -> nn.Module:
+        """The backbone, which is changed, trained on the delivered images; frozen, for inference."""
+        if len(delivered) < 2:
             raise WhorlError("`pseudo.refine` compares at least 2 images with each other; set `pseudo.refine=0`")
-        seed = self.purpose.seed
-        turns, views = rotation_head(model.dim, 1, seed), projector(model.dim, seed)
+        if not len(self.exemplars):
+            raise WhorlError("`pseudo.refine` needs exemplars; set `memory.quota` to 1 or more, or `pseudo.refine=0`")
+        seed, dim = self.purpose.seed, checked(backbone).dim
+        model, turns, views = (
+            Model(checked(backbone), LinearHead(dim), seed),
+            rotation_head(dim, 1, seed),
+            projector(dim, seed),
+        )
+        model.grow(int(self.exemplars.labels.max()) + 1)
         model.asides.update({"rotations": turns, "contrast": views})
-        self.runtime.place(model.asides)
-        asides = Rotations(turns, by_class=False), Contrast(views, self.inputs)
-        data = Samples(images, np.zeros(len(images), dtype=np.int64))
-        phase = Phase("refine", data, _nothing, self.epochs, BATCH, OPTIM, sizes=SIZES, asides=asides)
-        for _ in fit(phase, model, self.inputs, self.runtime, self.purpose, ticker):
+        phase = Phase(
+            "refine",
+            delivered + self.exemplars,
+            _classify,
+            self.epochs,
+            BATCH + EXEMPLARS,
+            OPTIM,
+            batches=_batches(len(delivered), len(self.exemplars)),
+            sizes=SIZES,
+            asides=(Rotations(turns, by_class=False), Contrast(views, self.inputs)),
+        )
+        for _ in fit(phase, self.runtime.place(model), self.inputs, self.runtime, self.purpose, ticker):
             pass
         return fold(model.backbone)
 
 
-def _nothing(batch: Batch) -> Tensor:
-    """The images themselves have no labels, so only their further views count."""
-    return batch.features.new_zeros(())
+def _batches(delivered: int, exemplars: int) -> Callable[[torch.Generator], list[IntArray]]:
+    """Batches of all delivered samples in random order, each with random exemplars, which come after those."""
+
+    def epoch(draws: torch.Generator) -> list[IntArray]:
+        parts = torch.split(torch.randperm(delivered, generator=draws), BATCH)
+        chosen = torch.randint(delivered, delivered + exemplars, (len(parts), EXEMPLARS), generator=draws)
+        return [np.concatenate([part.numpy(), some.numpy()]) for part, some in zip(parts, chosen, strict=True)]
+
+    return epoch
+
+
+def _classify(batch: Batch) -> Tensor:
+    """Eq. 2 of the exemplars in a batch."""
+    return F.cross_entropy(batch.logits, batch.labels, ignore_index=UNLABELLED)
