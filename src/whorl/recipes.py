@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from whorl.config import ExperimentConfig, LearnerConfig, Tree, check_values, checked, merge
 from whorl.data import find_loader, traits_of
 from whorl.data.inputs import PHOTO_SIZE, Inputs
@@ -30,15 +32,18 @@ RECIPES: dict[str, Tree] = {
 }
 
 
-LABELERS: dict[str, Tree] = {
-    "paper": {},
-    # docs/results.md, "Better labels"
-    "best": {
+def _best(conditions: Conditions) -> Tree:
+    """What gave the best labels of those measured (docs/results.md, "Better labels")."""
+    if conditions.vectors:
+        return {"cluster": {"l2": True}}
+    return {
         "pseudo": {"features": "first", "transform": "turns", "refine": 9},
         "train": {"rotations": "initial", "contrast": "initial"},
         "cluster": {"name": "sinkhorn"},
-    },
-}
+    }
+
+
+LABELERS: dict[str, Callable[[Conditions], Tree]] = {"paper": lambda conditions: {}, "best": _best}
 """How pseudo labels are made: the paper's plain choice, and what gave the best labels within its protocol."""
 
 
@@ -81,7 +86,8 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
     labeler = asked.get("labeler", "paper")
     if labeler not in LABELERS:
         raise unknown("labeler", str(labeler), LABELERS)
-    usual = merge(usual, RECIPES[recipe], method.defaults(Conditions(**properties)), LABELERS[labeler])
+    known = Conditions(**properties)
+    usual = merge(usual, RECIPES[recipe], method.defaults(known), LABELERS[labeler](known))
     for key in ("milestones", "weight_decay"):
         if key in asked.get("optim", {}):
             usual["optim"].pop(f"first_{key}", None)  # a value that the user sets holds for task 1 too

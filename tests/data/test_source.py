@@ -65,6 +65,18 @@ def test_subset_of_subset_keeps_one_table() -> None:
     assert torch.equal(inner.read(ints(1, 0)), source.images[[9, 3]])
 
 
+def test_where_a_subset_is_within_another_source() -> None:
+    source = array(10)
+    some, part = Subset(source, ints(9, 2, 5, 3)), Subset(source, ints(3, 9))
+    found = part.within(some)
+    assert found is not None
+    assert found.tolist() == [3, 0]
+    assert np.array_equal(part.within(source), [3, 9])  # type: ignore[arg-type]
+    for other in (Subset(source, ints(3, 8)), Subset(source, ints()), Subset(array(10), ints(3, 9)), array(10)):
+        assert part.within(other) is None
+    assert some.within(part) is None
+
+
 def test_concat_keeps_the_requested_order(tmp_path: Path) -> None:
     one, two = array(3, seed=1), array(4, seed=2)
     both = Concat([one, two, array(0)])

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import checks
 from whorl.cluster.base import Clusterer, Clusters
-from whorl.config import flat
+from whorl.config import merge
 from whorl.data.inputs import Inputs
 from whorl.data.source import ArraySource, Dataset, Turned, VectorSource
 from whorl.engine import Learner
@@ -21,10 +21,11 @@ from whorl.experiment import check, run
 from whorl.labels.labeler import side_by_side
 from whorl.methods import METHODS
 from whorl.nets.rotations import Rotations, rotation_head
-from whorl.recipes import LABELERS, resolve, resolve_learner
+from whorl.recipes import resolve, resolve_learner
 from whorl.runs.checkpoint import load_model
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
+from whorl.testing import check_method
 from whorl.types import FloatArray
 
 
@@ -110,29 +111,49 @@ def test_the_loss_of_rotations() -> None:
 
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_every_method_learns_and_resumes_with_it(method: str, small_data: Dataset, tmp_path: Path) -> None:
-    """The head of the rotated classes is trained, stored with a position inside a task, and gone at its end."""
-    config = checks.small_config(method__name=method, labeler="best", **{**LABEL_KEYS, "train__rotations": "always"})
+    """Layers beside the network are stored with a position inside task 1, and gone at its end."""
+    config = checks.small_config(method__name=method, labeler="best", stream__tasks=2)
+    assert config.pseudo.refine == (9 if config.memory.quota else 0)
     whole = run(config, small_data, tmp_path / "whole")
-    with pytest.raises(InterruptedError):
-        run(config, small_data, tmp_path / "parts", reporter=checks.StopsInTask2())
-    position = checks.stored(tmp_path / "parts" / whole.path.name)
-    assert any(name.endswith("rotations.weight") for name in position)
-    parts = run(config, small_data, tmp_path / "parts")
+    for epochs in (1, 3):
+        with pytest.raises(checks.Killed):
+            run(config, small_data, tmp_path / "parts", reporter=checks.KillAfter(1 if epochs == 1 else 2))
+        position = checks.stored(tmp_path / "parts" / whole.path.name)
+        assert any("asides" in name for name in position) == (epochs == 1)
+    run(config, small_data, tmp_path / "parts")
     found = checks.stored(whole.path)
-    assert checks.same(found, checks.stored(parts.path))
-    assert not any("rotations" in name for name in found)
+    assert checks.same(found, checks.stored(tmp_path / "parts" / whole.path.name))
+    assert not any("asides" in name for name in found)
 
 
-LABEL_KEYS = {"pseudo__features": "first", "pseudo__transform": "root", "train__rotations": "initial"}
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_the_battery(method: str, tmp_path: Path) -> None:
+    check_method(method, tmp_path, merge(checks.OWN.get(method, {}), {"labeler": "best", "pseudo": {"trust": 0.6}}))
 
 
-def test_the_keys_above_are_those_of_the_labeler() -> None:
-    assert flat(LABELERS["best"]) == {key.replace("__", "."): str(value) for key, value in LABEL_KEYS.items()}
+def test_what_it_stands_for() -> None:
     config = resolve({"data": {"name": "digits"}, "labeler": "best"})
-    assert (config.pseudo.transform, config.train.rotations) == ("root", "initial")
+    assert (config.pseudo.features, config.pseudo.transform, config.pseudo.refine) == ("first", "turns", 9)
+    assert (config.train.rotations, config.train.contrast, config.cluster.name) == ("initial", "initial", "sinkhorn")
     plain = resolve({"data": {"name": "digits"}, "labeler": "best", "train": {"rotations": "never"}})
-    assert (plain.pseudo.transform, plain.train.rotations) == ("root", "never")
+    assert (plain.pseudo.transform, plain.train.rotations) == ("turns", "never")
     assert "labeler" not in resolve({"data": {"name": "digits"}, "labeler": "paper"}).tree()
+
+
+def test_without_exemplars_features_are_not_refined() -> None:
+    asked = {"data": {"name": "digits"}, "labeler": "best", "method": {"name": "lwf"}}
+    assert resolve(asked).pseudo.refine == 0
+    assert resolve({**asked, "memory": {"quota": 5}}).pseudo.refine == 9
+    assert resolve({**asked, "pseudo": {"refine": 2}}).pseudo.refine == 2  # refused when the delivery comes
+
+
+def test_vectors_have_no_views() -> None:
+    """What needs views of images is left out, and lengths are made equal."""
+    config = resolve_learner({"labeler": "best"}, Inputs.vectors(6))
+    plain = resolve_learner({}, Inputs.vectors(6))
+    assert config.cluster.l2
+    changes = {"labeler": "paper", "cluster": plain.cluster}
+    assert config.model_copy(update=changes) == plain
 
 
 def test_rotations_change_what_is_learned(small_data: Dataset, tmp_path: Path) -> None:

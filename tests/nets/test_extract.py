@@ -10,7 +10,7 @@ import torch
 
 from small import deliveries, learn, small_learner
 from whorl.data.inputs import Inputs
-from whorl.data.source import ArraySource, Dataset
+from whorl.data.source import ArraySource, Dataset, Subset
 from whorl.nets import extract as module
 from whorl.nets.backbone import build
 from whorl.nets.extract import BATCH, Features, extract
@@ -82,6 +82,17 @@ def test_features_are_extracted_once_per_state_of_the_backbone(extracted: list[t
     assert extracted == [*before, (5, False)]
     assert not np.allclose(changed, first)
     np.testing.assert_array_equal(changed, extract(model.frozen().backbone, 32, one, INPUTS, Runtime()))
+
+
+def test_features_of_a_part_are_taken_from_those_of_the_whole(extracted: list[tuple[int, bool]]) -> None:
+    model, source = tiny(), images(9)
+    features = Features(model, INPUTS, Runtime())
+    whole = features(Subset(source, np.array([8, 1, 4, 6])))
+    np.testing.assert_array_equal(features(Subset(source, np.array([6, 8]))), whole[[3, 0]])
+    assert extracted == [(4, False)]
+    features(Subset(source, np.array([6, 7])))
+    features(Subset(source, np.array([6, 8])), mirror=True)
+    assert extracted == [(4, False), (2, False), (2, True)]
 
 
 def test_any_change_of_the_backbone_is_noticed(extracted: list[tuple[int, bool]]) -> None:

@@ -198,6 +198,16 @@ class Subset:
         """The samples at ``indices`` of this subset."""
         return self.source.read(self.indices[indices])
 
+    def within(self, other: ImageSource) -> IntArray | None:
+        """Where the samples of this subset are in another source; None unless all of them are part of it."""
+        if other is self.source:
+            return self.indices
+        if not isinstance(other, Subset) or other.source is not self.source or not len(other):
+            return None
+        order = np.argsort(other.indices, kind="stable")
+        places = order[np.searchsorted(other.indices, self.indices, sorter=order).clip(max=len(other) - 1)]
+        return places if np.array_equal(other.indices[places], self.indices) else None
+
 
 class Concat:
     """Several sources of the same sample size, one after another."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from whorl.data.inputs import Inputs
-from whorl.data.source import batches
+from whorl.data.source import Subset, batches
 from whorl.errors import WhorlError
 from whorl.nets.model import Model
 from whorl.nets.resnet import fold
@@ -63,6 +63,16 @@ class Features:
             self._state, self._frozen, self._known = [one.clone() for one in state], fold(backbone), {}
         key = id(images), mirror
         if key not in self._known:
-            found = extract(self._frozen, self.model.dim, images, self._inputs, self._runtime, mirror)
+            found = self._part(images, mirror)
+            if found is None:
+                found = extract(self._frozen, self.model.dim, images, self._inputs, self._runtime, mirror)
             self._known[key] = images, found
         return self._known[key][1]
+
+    def _part(self, images: ImageSource, mirror: bool) -> FloatArray | None:
+        """The features of a part of samples whose features are known, or None."""
+        if isinstance(images, Subset):
+            for (_, mirrored), (whole, found) in self._known.items():
+                if mirrored == mirror and (rows := images.within(whole)) is not None:
+                    return np.asarray(found[rows])
+        return None
