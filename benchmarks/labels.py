@@ -4,8 +4,8 @@
 
 Order A, step 10, recipe `fast`, bf16. Each way labels every delivery with a learner that has learned task 1 alone, so
 that no class-incremental training is needed. That is how `pseudo.features=first` labels them in a run; `current` would
-use a model that has learned earlier pseudo labels. Task 1 is a run below ``--out``; ways with the same training share it.
-Each result is appended to ``--out``/labels.jsonl when it is known, and a second call continues there.
+use a model that has learned earlier pseudo labels. Task 1 is a run below ``--out``; ways with the same training share
+it. Each result is appended to ``--out``/labels.jsonl when it is known, and a second call continues there.
 """
 
 from __future__ import annotations

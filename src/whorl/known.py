@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 HUB = "hub:"
 DEFAULT_METHOD = "ours"
+DEFAULT_LABELER = "paper"
 ORDERS = ("A", "B", "natural")
 SCORES = ("acc", "acc_plain", "acc5", "acc5_plain", "nmi", "ari", "acc_fc", "acc_nme", "acc_ncm", "label_acc")
 

@@ -8,7 +8,7 @@ from whorl.config import ExperimentConfig, LearnerConfig, Tree, check_values, ch
 from whorl.data import find_loader, traits_of
 from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.errors import WhorlError, unknown
-from whorl.known import DEFAULT_METHOD
+from whorl.known import DEFAULT_LABELER, DEFAULT_METHOD
 from whorl.methods import method_class
 from whorl.methods.base import Conditions
 
@@ -83,7 +83,7 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
         raise unknown("recipe", str(recipe), RECIPES)
     method = method_class(str(asked.get("method", {}).get("name", DEFAULT_METHOD)))
     properties = {**vars(conditions), "recipe": recipe}
-    labeler = asked.get("labeler", "paper")
+    labeler = asked.get("labeler", DEFAULT_LABELER)
     if labeler not in LABELERS:
         raise unknown("labeler", str(labeler), LABELERS)
     known = Conditions(**properties)

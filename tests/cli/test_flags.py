@@ -59,6 +59,7 @@ BUDGET = {
     "--tasks": ("2", {"stream.tasks": "2"}),
     "--recipe": ("fast", {"recipe": "fast"}),
     "--precision": ("bf16", {"precision": "bf16"}),
+    "--labeler": ("best", {"labeler": "best", "pseudo.transform": "turns"}),
     "--set": ("optim.lr=0.125", {"optim.lr": "0.125"}),
 }
 """The flags of ``whorl reproduce`` that set config values of all runs."""

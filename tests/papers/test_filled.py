@@ -43,6 +43,28 @@ def test_a_run_fills_its_cell_in_its_setting_and_no_other(tmp_path: Path) -> Non
     assert found.other == []
 
 
+def test_a_labeler_is_a_setting(tmp_path: Path) -> None:
+    """Its values do not make a run one of another row, and changes to them are named."""
+    put(tmp_path, asked(), [0.9, 0.5], recipe="fast")
+    put(tmp_path, asked(), [0.9, 0.6], recipe="fast", budget={"labeler": "best"})
+    put(tmp_path, asked(), [0.9, 0.7], recipe="fast", budget={"labeler": "best", "pseudo": {"refine": 2}})
+    found = filled(tmp_path)
+    plain, best = (Setting(None, "fast", changes) for changes in ((), (("labeler", "best"),)))
+    changed = Setting(None, "fast", (("labeler", "best"), ("pseudo.refine", "2")))
+    assert set(found.settings) == {PAPER, plain, best, changed}
+    for setting, last in ((plain, 0.5), (best, 0.6), (changed, 0.7)):
+        group = found.group(asked(), setting)
+        assert group is not None
+        assert [run.scores.steps[-1].acc for run in group.runs.values()] == [last]
+    assert str(best) == "recipe fast, labeler best"
+
+
+def test_a_labeler_does_not_change_cells_with_labels() -> None:
+    tree = {**asked(), "labels": "given"}
+    assert config_of(HE, tree, "fast", {"labeler": "best"}) == config_of(HE, tree, "fast", {})
+    assert config_of(HE, asked(), "fast", {"labeler": "best"}) != config_of(HE, asked(), "fast", {})
+
+
 def test_cells_that_ask_for_the_same_share_their_runs(tmp_path: Path) -> None:
     put(tmp_path, asked(), [0.9, 0.5])
     found = filled(tmp_path)

@@ -304,6 +304,11 @@ class ReproduceFlags(Flags):
     resize: Annotated[int | None, Opt(help="Side of the images in pixels."), Key("data.resize")] = None
     per_class: Annotated[int | None, Opt(help="At most N training images per class."), Key("data.per_class")] = None
     tasks: Annotated[int | None, Opt(help="Stop after N tasks."), Key("stream.tasks")] = None
+    labeler: Annotated[
+        str | None,
+        Opt(help="How pseudo labels are made: paper, or best (docs/results.md). [default: paper]"),
+        Key("labeler"),
+    ] = None
     set_: Annotated[
         list[str] | None,
         Opt("--set", help="Any config value, for all runs, e.g. train.epochs=6."),

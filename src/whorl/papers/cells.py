@@ -9,7 +9,7 @@ from textwrap import shorten
 
 from whorl.config import ExperimentConfig, Tree, flat, merge
 from whorl.errors import WhorlError
-from whorl.known import KNOWN
+from whorl.known import DEFAULT_LABELER, KNOWN
 from whorl.papers import Curve, Figure, Metric, Paper, Row, Table
 
 # The config keys that decide which cell a run fills. All other keys are its setting.
@@ -117,11 +117,16 @@ def check_budget(budget: Tree) -> None:
 
 
 def config_of(paper: Paper, asked: Tree, recipe: str, budget: Tree, seed: int = 0) -> ExperimentConfig:
-    """The config that fills a cell; ``budget`` holds the values that are changed in all cells."""
+    """The config that fills a cell; ``budget`` holds the values that are changed in all cells.
+
+    A labeler is for cells with pseudo labels only.
+    """
     from whorl.methods import method_class  # imports torch, which choosing cells does not need
     from whorl.recipes import resolve
 
     tree = merge(budget, asked, {"recipe": recipe, "seed": seed})
+    if tree.get("labels") == "given":
+        tree.pop("labeler", None)
     if method_class(tree["method"]["name"]).online:  # it sees each image once, so the epochs do not apply
         tree["train"] = {key: value for key, value in tree.get("train", {}).items() if key != "epochs"}
     every = tree.get("pseudo", {}).get("refresh", 0)
@@ -135,31 +140,35 @@ class Place:
 
     def __init__(self, paper: Paper, asked: Tree, stand_in: str | None) -> None:
         self._paper, self._asked, self._stand_in = paper, asked, stand_in
-        self._expected: dict[str, dict[str, str]] = {}
+        self._expected: dict[tuple[str, str], dict[str, str]] = {}
 
     def setting(self, run: ExperimentConfig) -> Setting | None:
         """The setting in which a run fills the cell; None if it does not fill it.
 
-        The setting names only the values that differ from the recipe. It never holds ``train.epochs`` of an online
-        method, which has no epochs to set.
+        The setting names a labeler other than the paper's, and the values that differ from those of recipe and
+        labeler. It never holds ``train.epochs`` of an online method, which has no epochs to set.
         """
         if (run.method.name, run.data.name) != (self._asked["method"]["name"], self._asked["data"]["name"]):
             return None
-        if run.recipe not in KNOWN["recipe"].names:
+        if run.recipe not in KNOWN["recipe"].names or run.labeler not in KNOWN["labeler"].names:
             return None
         total = run.memory.policy == "total"
         if total and "memory" in self._asked:
             return None  # the cell is about a quota per class
         every = self._paper.refresh(self._asked.get("pseudo", {}).get("refresh", 0), run.train.epochs)
-        want, have = {**self._at(run.recipe), "pseudo.refresh": str(every)}, flat(run.tree())
+        want, have = {**self._at(run.recipe, run.labeler), "pseudo.refresh": str(every)}, flat(run.tree())
         free = {"memory.quota"} if total else set[str]()
         if any(want.get(key) != have.get(key) for key in set(_ESSENTIAL) - free):
             return None
         keys = ({*want, *have} - {"seed", "recipe", "data.fingerprint", *_ESSENTIAL}) | free
-        differing = ((key, have.get(key, "none")) for key in sorted(keys) if want.get(key) != have.get(key))
-        return Setting(self._stand_in, run.recipe, tuple(differing))
+        differing = {key: have.get(key, "none") for key in keys if want.get(key) != have.get(key)}
+        if run.labeler != DEFAULT_LABELER:
+            differing["labeler"] = run.labeler
+        return Setting(self._stand_in, run.recipe, tuple(sorted(differing.items())))
 
-    def _at(self, recipe: str) -> dict[str, str]:
-        if recipe not in self._expected:
-            self._expected[recipe] = flat(config_of(self._paper, self._asked, recipe, {}).tree())
-        return self._expected[recipe]
+    def _at(self, recipe: str, labeler: str) -> dict[str, str]:
+        """The values of the cell with this recipe and labeler, by dotted key."""
+        if (recipe, labeler) not in self._expected:
+            config = config_of(self._paper, self._asked, recipe, {"labeler": labeler})
+            self._expected[recipe, labeler] = flat(config.tree())
+        return self._expected[recipe, labeler]

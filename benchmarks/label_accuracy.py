@@ -1,0 +1,121 @@
+"""How good must pseudo labels be? Accuracy of a run against the accuracy of its labels, on CIFAR-100.
+
+    python benchmarks/label_accuracy.py --data-dir DIR [--resize 16] [--per-class 100] [--tasks 4] [--plot FILE.png]
+
+Order A, step 10, recipe `fast`, bf16, one seed. For `ours` and `wa`: labels corrupted to each accuracy (a diagnostic),
+pseudo labels by `--labeler paper` and `best`, and labels given. Runs are stored below ``--out``, so a second call
+continues; runs that train task 1 alike share it. The plot shows Avg by both classifiers, and as dashed lines the
+printed Avg of Ours and of WA + Ours, which belong to all ten tasks at full size.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+from whorl import papers
+from whorl.config import Tree, merge, override
+from whorl.data.configured import load_configured
+from whorl.experiment import Result, run
+from whorl.recipes import resolve
+from whorl.runs.run import Run
+from whorl.runs.task1 import task1_key
+
+COLUMNS = "{:>6} {:14} {:>6} | {:>6} {:>6} | {:>6} {:>6}"
+
+
+def ways(accuracies: list[float]) -> dict[str, Tree]:
+    """The kinds of labels by name."""
+    corrupted: dict[str, Tree] = {f"corrupted {p:g}": {"labels": "corrupted", "label_acc": p} for p in accuracies}
+    best: dict[str, Tree] = {
+        "best": {"labeler": "best"},
+        "best, trust 0.5": {"labeler": "best", "pseudo": {"trust": 0.5}},
+    }
+    return {"paper": {}, **best, **corrupted, "given": {"labels": "given"}}
+
+
+def printed() -> dict[str, float]:
+    """The printed Avg of Ours and of WA + Ours on CIFAR-100, step 10."""
+    paper = papers.load("he2021")
+    found = {row.name: row.avg[table.columns.index("cifar-10")] for table in paper.tables for row in table.rows
+             if "cifar-10" in table.columns}  # fmt: skip
+    wa = float(found["WA (w/)"]) + float(found["WA+Ours (w/o, Δ)"])
+    return {"ours": float(found["Ours"]), "wa": wa}
+
+
+def averages(result: Result) -> tuple[float, float, float]:
+    """The accuracy of the labels, and Avg by `fc` and by `nme`, all over the tasks after the first."""
+    later = result.steps[1:]
+    labels = [1.0 if step.label_acc is None else step.label_acc for step in later]
+    return (
+        float(np.mean(labels)),
+        float(np.mean([step.acc_fc or 0 for step in later])),
+        float(np.mean([step.acc_nme or 0 for step in later])),
+    )
+
+
+def plot(points: dict[tuple[str, str], tuple[float, float, float]], file: Path) -> None:
+    """Avg against label accuracy, a panel for each classifier."""
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
+    lines, colours = printed(), {"ours": "#1f77b4", "wa": "#d62728"}
+    for panel, column, title in zip(panels, (1, 2), ("classifier fc", "classifier nme"), strict=True):
+        for method, colour in colours.items():
+            mine = {way: point for (name, way), point in points.items() if name == method}
+            curve = sorted(p for way, p in mine.items() if way.startswith("corrupted") or way == "given")
+            panel.plot([p[0] for p in curve], [p[column] for p in curve], "o-", color=colour, label=method)
+            for way, marker in (("paper", "s"), ("best", "*"), ("best, trust 0.5", "^")):
+                if way in mine:
+                    at = mine[way]
+                    panel.plot(at[0], at[column], marker, color=colour, ms=9, label=f"{method}, {way}")
+            panel.axhline(lines[method], color=colour, ls="--", lw=1, label=f"{method}, printed (full size)")
+        panel.set(title=title, xlabel="share of right labels, tasks 2 to the last", xlim=(0.2, 1.02))
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("Avg")
+    panels[1].legend(fontsize=7)
+    figure.savefig(file, dpi=120)
+
+
+def main() -> None:
+    """Run everything that is not stored, print one line per run, and draw the curve."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("runs-label-accuracy"))
+    parser.add_argument("--accuracies", type=float, nargs="*", default=[0.5, 0.7, 0.85])
+    parser.add_argument("--methods", nargs="*", default=["ours", "wa"])
+    parser.add_argument("--resize", type=int)
+    parser.add_argument("--per-class", type=int)
+    parser.add_argument("--tasks", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--plot", type=Path)
+    flags = parser.parse_args()
+    base = override(
+        ("data.name", "cifar100"), ("data.resize", flags.resize), ("data.per_class", flags.per_class),
+        ("stream.step", 10), ("stream.order", "A"), ("stream.tasks", flags.tasks), ("seed", flags.seed),
+        ("precision", "bf16"),
+    )  # fmt: skip
+    found, data = load_configured(resolve(base).data, flags.data_dir, strict=False, workers=2, notify=print)
+    base = merge(base, {"data": found.model_dump(exclude_none=True)})
+    print(COLUMNS.format("method", "labels", "right", "fc", "last", "nme", "last"))
+    points, firsts = dict[tuple[str, str], tuple[float, float, float]](), dict[str, Run]()
+    for way, changes in ways(flags.accuracies).items():
+        for method in flags.methods:
+            config = resolve(merge(base, changes, {"method": {"name": method}}))
+            key = task1_key(config)
+            result = run(config, data, flags.out, task1=firsts.get(key))
+            firsts.setdefault(key, Run(result.path, config))
+            points[method, way] = right, fc, nme = averages(result)
+            last = result.steps[-1]
+            numbers = (right, fc, last.acc_fc or 0, nme, last.acc_nme or 0)
+            print(COLUMNS.format(method, way, *(f"{number:.3f}" for number in numbers)), flush=True)
+    if flags.plot:
+        plot(points, flags.plot)
+
+
+if __name__ == "__main__":
+    main()
