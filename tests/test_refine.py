@@ -23,7 +23,7 @@ from whorl.nets.contrast import Contrast, projector
 from whorl.nets.heads import LinearHead
 from whorl.nets.rotations import Rotations, rotation_head
 from whorl.recipes import resolve, resolve_learner
-from whorl.refine import OPTIM, SIZES, UNLABELLED, Refinement, _batches
+from whorl.refine import OPTIM, UNLABELLED, Refinement, _batches
 from whorl.reporter import Silent
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
@@ -38,11 +38,14 @@ def draws(seed: int = 0) -> torch.Generator:
 
 def test_batches_have_every_delivered_sample_once_and_some_exemplars() -> None:
     found = _batches(300, 7)(draws())
-    assert [len(batch) for batch in found] == [128 + 32, 128 + 32, 44 + 32]
+    assert [len(batch) for batch in found] == [128 + 7, 128 + 7, 44 + 7]
     assert sorted(i for batch in found for i in batch if i < 300) == list(range(300))
     exemplars = [i for batch in found for i in batch if i >= 300]
-    assert set(exemplars) == set(range(300, 307))
-    assert len(exemplars) == 3 * 32
+    assert sorted(exemplars) == sorted([*range(300, 307)] * 3)
+    more = _batches(300, 200)(draws())
+    chosen = [set(batch[batch >= 300].tolist()) for batch in more]
+    assert [len(each) for each in chosen] == [32, 32, 32]  # none of them twice
+    assert len(set.union(*chosen)) > 60
 
 
 class Averages(nn.Module):
@@ -68,11 +71,11 @@ def test_one_update_by_hand() -> None:
     delivered = Samples(in_memory(images[:20]), np.full(20, UNLABELLED))
     exemplars = Samples(in_memory(images[20:]), np.array([0, 0, 1, 1, 2, 2]))
     start = Averages()
-    refine = Refinement(1, exemplars, inputs, Runtime(), purpose)
+    refine = Refinement(1, (0.5, 1.0), exemplars, inputs, Runtime(), purpose)
     found = refine(copy.deepcopy(start), delivered, Silent()).state_dict()["linear.weight"]
 
     index = _batches(20, 6)(purpose.generator("shuffle", 0))[0]
-    x = scaled(inputs.train(images[torch.from_numpy(index)], purpose.generator("augment", 0)), SIZES[-1])
+    x = scaled(inputs.train(images[torch.from_numpy(index)], purpose.generator("augment", 0)), 1.0)
     labels = np.concatenate([delivered.labels, exemplars.labels])[index]
     head, turns, project = LinearHead(4), rotation_head(4, 1, 3), projector(4, 3)
     head.grow(3, generator(3, "init", "head", 0))
@@ -80,13 +83,13 @@ def test_one_update_by_hand() -> None:
     turned, by = Rotations(turns, by_class=False).views(x, torch.from_numpy(labels), aside)
     second, _ = Contrast(project, inputs).views(x, torch.from_numpy(labels), aside)
     features = start(torch.cat([x, turned, second]))
-    own, rotated, other = features.split([52, 26, 52])
+    own, rotated, other = features.split([26, 13, 26])
     taught = torch.from_numpy(labels >= 0)
     expected_loss = F.cross_entropy(head(own[taught]), torch.from_numpy(labels)[taught])
     expected_loss = expected_loss + F.cross_entropy(turns(rotated), by)
     z = F.normalize(project(torch.cat([own, other])), dim=1)
-    cosines = (z @ z.T / 0.2).masked_fill(torch.eye(104, dtype=torch.bool), -1e9)
-    expected_loss = expected_loss + F.cross_entropy(cosines, (torch.arange(104) + 52) % 104)
+    cosines = (z @ z.T / 0.2).masked_fill(torch.eye(52, dtype=torch.bool), -1e9)
+    expected_loss = expected_loss + F.cross_entropy(cosines, (torch.arange(52) + 26) % 52)
     expected_loss.backward()  # type: ignore[no-untyped-call]
     weight = start.linear.weight.detach()
     assert start.linear.weight.grad is not None
@@ -151,9 +154,10 @@ def test_progress_is_reported(small_data: Dataset) -> None:
     counts = Counts()
     learner.label(delivery, counts)
     n = len(delivery.images)
-    assert counts.images == 3 * (n + 32 * -(-n // 128))
+    exemplars = 8  # all of them in each of n / 128 batches
+    assert counts.images == 3 * (n + exemplars * -(-n // 128))
     plain, _ = learned(small_data)
-    assert learner.passes(delivery) == plain.passes(delivery) + 3 * n
+    assert learner.passes(delivery) == plain.passes(delivery) + 3 * (n + 32 * -(-n // 128))
 
 
 def test_a_run_that_is_stopped_in_a_refinement_resumes(small_data: Dataset, tmp_path: Path) -> None:
@@ -179,7 +183,8 @@ def test_a_run_that_is_stopped_in_a_refinement_resumes(small_data: Dataset, tmp_
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"pseudo.features": "pca"}, "refines a trained network, not `pseudo.features=pca`"),
+        ({"pseudo.features": "pca"}, "cannot be combined with `pseudo.features=pca`"),
+        ({"memory.quota": 0, "method.name": "lwf"}, "needs exemplars"),
         ({"pseudo.features": "scratch"}, "refines a trained network"),
         ({"pseudo.refresh": 1}, "cannot be combined with `pseudo.refine`"),
     ],
@@ -193,6 +198,13 @@ def test_bad_combinations(asked: dict[str, object], message: str) -> None:
 def test_without_exemplars(small_data: Dataset) -> None:
     learner, delivery = learned(small_data, method__name="finetune", pseudo__refine=2)
     with pytest.raises(WhorlError, match=r"needs exemplars; set `memory.quota` to 1 or more, or `pseudo.refine=0`"):
+        learner.label(delivery, Silent())
+
+
+def test_a_refinement_that_diverges_is_one_line(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whorl.refine.OPTIM", OPTIM.model_copy(update={"lr": 1e20}))
+    learner, delivery = learned(small_data, pseudo__refine=3)
+    with pytest.raises(WhorlError, match=r"diverged; set `pseudo.refine=0`"):
         learner.label(delivery, Silent())
 
 

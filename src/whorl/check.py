@@ -42,8 +42,12 @@ def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bo
             f"`pseudo.refresh` clusters with the current model; it cannot be combined with "
             f"`pseudo.features={pseudo.features}`"
         )
+    if pseudo.trust < 1 and method.needs_past:
+        raise WhorlError(f"{method.name} learns all samples again in every step; set `pseudo.trust=1`")
     if pseudo.refine and pseudo.features not in ("current", "first"):
-        raise WhorlError(f"`pseudo.refine` refines a trained network, not `pseudo.features={pseudo.features}`")
+        raise WhorlError(
+            f"`pseudo.refine` refines a trained network; it cannot be combined with `pseudo.features={pseudo.features}`"
+        )
     if pseudo.refresh and pseudo.refine:
         raise WhorlError("`pseudo.refresh` clusters unrefined features; it cannot be combined with `pseudo.refine`")
     if pseudo.refresh and (method.online or method.hold_out_every):

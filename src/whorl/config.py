@@ -224,7 +224,7 @@ _NEWER: Tree = {
     "pseudo.refine": 0,
     "pseudo.trust": 1.0,
 }
-"""Keys that are newer than the first runs, whose names must stay valid; these values are not written."""
+"""Keys that are newer than the first runs, whose names must stay valid; with these values they do not count."""
 
 
 class LearnerConfig(Section):
@@ -273,18 +273,18 @@ class LearnerConfig(Section):
 
     def tree(self) -> Tree:
         """The values as TOML and JSON hold them, without those that are None."""
-        tree = self.model_dump(mode="json", exclude_none=True)
+        return self.model_dump(mode="json", exclude_none=True)
+
+    @property
+    def hash(self) -> str:
+        """Ten hexadecimal digits that identify this config."""
+        tree = self.tree()
         for key, usual in _NEWER.items():
             section, _, name = key.rpartition(".")
             branch = tree[section] if section else tree
             if branch[name] == usual:
                 del branch[name]
-        return tree
-
-    @property
-    def hash(self) -> str:
-        """Ten hexadecimal digits that identify this config."""
-        return digest(self.tree())
+        return digest(tree)
 
 
 class ExperimentConfig(LearnerConfig):

@@ -31,7 +31,7 @@ from whorl.nets.backbone import Backbone
 from whorl.nets.builder import Builder
 from whorl.nets.extract import Features, extract
 from whorl.nets.model import Model, weights
-from whorl.refine import UNLABELLED, Refinement
+from whorl.refine import UNLABELLED, Refinement, passes
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
 from whorl.seeds import derive
@@ -101,7 +101,7 @@ class Learner:
         self.inputs.check(delivery.images)
         delivery = replace(delivery, images=self.runtime.hold(delivery.images))
         model = copy.deepcopy(self.model)
-        features = Features(model, self.inputs, self.runtime)
+        features = Features(model, self.inputs, self.runtime, delivery.images)
         labels = resume.labels if resume else self.label(delivery, ticker, features)
         if names and len(names) != labels.new:
             raise ValueError(f"{labels.new} new classes need as many names, not {len(names)}")
@@ -112,7 +112,7 @@ class Learner:
         self._commit(training, self.method.settle(step), names)
 
     def _grow(self, model: Model, new: int) -> None:
-        """Add ``new`` classes to a model that is about to be trained, and the head of the rotated classes."""
+        """Add ``new`` classes to a model that is about to be trained, and the layers of its asides."""
         model.grow(new)
         self.runtime.place(model.head)
         add_asides(model, self.config.train.asides(initial=not self.sizes), self.config.seed)
@@ -227,7 +227,7 @@ class Learner:
             new = int(np.sum(np.unique(granted(delivery.labels)) >= self.known))
         past = sum(map(len, self.past)) if self.method.needs_past else len(self.memory) * self.method.needs_memory
         load = Load(len(self.sizes) + 1, self.known, new, len(delivery.images), past, self.inputs)
-        refining = self.config.pseudo.refine * len(delivery.images) if delivery.labels is HIDDEN else 0
+        refining = passes(self.config.pseudo.refine, len(delivery.images)) if delivery.labels is HIDDEN else 0
         return refining + self.method.passes(self.config.train, load)
 
     def _held_out(self, images: ImageSource, labels: Labelling) -> IntArray:
@@ -254,7 +254,7 @@ class Learner:
         taught = np.flatnonzero(self.memory.labels < self.sizes[0]) if self.sizes else np.empty(0, dtype=np.int64)
         exemplars = Samples(self.memory.source, self.memory.labels)[taught]
         purpose = Purpose(self.config.seed, len(self.sizes) + 1, REFINING)
-        refine = Refinement(epochs, exemplars, self.inputs, self.runtime, purpose)
+        refine = Refinement(epochs, self.config.train.sizes, exemplars, self.inputs, self.runtime, purpose)
         delivered = Samples(delivery.images, np.full(len(delivery.images), UNLABELLED))
 
         def by(model: Callable[[], Model]) -> Callable[[ImageSource], FloatArray]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from whorl import refine
 from whorl.check import check_learner
 from whorl.config import ExperimentConfig, PseudoConfig
 from whorl.data.inputs import Inputs
@@ -19,6 +20,7 @@ from whorl.memory.memory import Memory
 from whorl.methods import method_of
 from whorl.methods.base import Load
 from whorl.provenance import now, provenance
+from whorl.refine import NO_EXEMPLARS
 from whorl.reporter import Reporter, Silent
 from whorl.runs.checkpoint import Spent, task_file
 from whorl.runs.files import OWN_FILE, START_OVER
@@ -54,6 +56,10 @@ def check(config: ExperimentConfig) -> None:
         raise WhorlError("`labels=corrupted` and `label_acc` need each other, for instance `label_acc=0.7`")
     if config.labels == "corrupted" and config.pseudo.refresh:
         raise WhorlError("`labels=corrupted` makes labels once per task; leave out `pseudo.refresh`")
+    if config.labels == "corrupted" and config.pseudo.trust < 1:
+        raise WhorlError("`labels=corrupted` learns labels of the asked accuracy; leave out `pseudo.trust`")
+    if config.labels != "given" and config.pseudo.refine and not config.memory.quota:
+        raise WhorlError(NO_EXEMPLARS)
     if config.labels == "given" and config.pseudo != PseudoConfig():
         raise WhorlError(
             "`labeler`, `pseudo.features` and `pseudo.refresh` are about pseudo labels; "
@@ -281,6 +287,6 @@ def _passes(config: ExperimentConfig, stream: Stream, inputs: Inputs) -> Iterato
         quota = config.memory.quota * (known if config.memory.policy == "per-class" else bool(known))
         replayed = seen if method.needs_past else min(quota, seen) * method.needs_memory
         load = Load(number, known, new, len(delivery.images), replayed, inputs)
-        refining = config.pseudo.refine * len(delivery.images) if number > 1 else 0
+        refining = refine.passes(config.pseudo.refine, len(delivery.images)) if number > 1 else 0
         yield refining + method.passes(config.train, load)
         known, seen = known + new, seen + len(delivery.images)

@@ -180,9 +180,13 @@ def _check(loss: Tensor, phase: Phase, epoch: int) -> None:
         raise _diverged(phase, epoch)
 
 
-def _diverged(phase: Phase, epoch: int) -> WhorlError:
+class Diverged(WhorlError):
+    """The loss of a phase is not finite."""
+
+
+def _diverged(phase: Phase, epoch: int) -> Diverged:
     lower = f"`{phase.rate_key}={phase.optim.lr / 4:g}`"
-    return WhorlError(
+    return Diverged(
         f"the loss is not finite in phase {phase.name!r}, epoch {epoch + 1}: training diverged; "
         f"try a lower learning rate, for instance {lower}. Everything saved before is kept"
     )

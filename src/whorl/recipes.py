@@ -92,8 +92,19 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
         if key in asked.get("optim", {}):
             usual["optim"].pop(f"first_{key}", None)  # a value that the user sets holds for task 1 too
     tree = merge(usual, asked)
-    if not tree.get("memory", {}).get("quota", 1) and "refine" not in asked.get("pseudo", {}):
-        tree.get("pseudo", {}).pop("refine", None)  # there are no exemplars to refine with
+    _drop_unfit(tree, asked)
     options = {key: value for key, value in tree.get("method", {}).items() if key != "name"}
     tree["method"] = {"name": method.name, **checked(method, options, "method").model_dump()}
     return tree
+
+
+def _drop_unfit(tree: Tree, asked: Tree) -> None:
+    """Drop the labeler's choices that do not go with what the user asked for, unless they were asked for as well."""
+    pseudo, own = tree.get("pseudo", {}), asked.get("pseudo", {})
+    drops = set[str]()
+    if own.get("refresh"):  # clusters the features of the model in training
+        drops |= {"features", "refine"}
+    if own.get("features", "first") not in ("current", "first") or not tree.get("memory", {}).get("quota", 1):
+        drops |= {"refine"}  # there is no trained network, or there are no exemplars
+    for key in drops - own.keys():
+        pseudo.pop(key, None)

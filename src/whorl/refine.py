@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,7 +19,7 @@ from whorl.config import OptimConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
 from whorl.errors import WhorlError
-from whorl.fit import Purpose, fit
+from whorl.fit import Diverged, Purpose, fit
 from whorl.methods.base import Batch, Phase
 from whorl.nets.backbone import checked
 from whorl.nets.contrast import Contrast, projector
@@ -34,9 +33,9 @@ from whorl.types import IntArray
 
 BATCH, EXEMPLARS = 128, 32
 """Images of the delivery, which contrast compares with each other, and exemplars in a batch."""
-SIZES = (0.5, 0.75, 1.0)
 OPTIM = OptimConfig(lr=0.05, nesterov=True, weight_decay=5e-4, schedule="onecycle")
 UNLABELLED = -1
+NO_EXEMPLARS = "`pseudo.refine` needs exemplars; set `memory.quota` to 1 or more, or `pseudo.refine=0`"
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,8 @@ class Refinement:
     """How the features of a delivery are refined, and the exemplars that keep them from drifting."""
 
     epochs: int
+    sizes: tuple[float, ...]
+    """Sides of the images in successive parts, as shares of the full side."""
     exemplars: Samples
     inputs: Inputs
     runtime: Runtime
@@ -54,7 +55,7 @@ class Refinement:
         if len(delivered) < 2:
             raise WhorlError("`pseudo.refine` compares at least 2 images with each other; set `pseudo.refine=0`")
         if not len(self.exemplars):
-            raise WhorlError("`pseudo.refine` needs exemplars; set `memory.quota` to 1 or more, or `pseudo.refine=0`")
+            raise WhorlError(NO_EXEMPLARS)
         seed, dim = self.purpose.seed, checked(backbone).dim
         model, turns, views = (
             Model(checked(backbone), LinearHead(dim), seed),
@@ -71,12 +72,20 @@ class Refinement:
             BATCH + EXEMPLARS,
             OPTIM,
             batches=_batches(len(delivered), len(self.exemplars)),
-            sizes=SIZES,
+            sizes=self.sizes,
             asides=(Rotations(turns, by_class=False), Contrast(views, self.inputs)),
         )
-        for _ in fit(phase, self.runtime.place(model), self.inputs, self.runtime, self.purpose, ticker):
-            pass
+        try:
+            for _ in fit(phase, self.runtime.place(model), self.inputs, self.runtime, self.purpose, ticker):
+                pass
+        except Diverged:
+            raise WhorlError("the refinement of the features diverged; set `pseudo.refine=0`") from None
         return fold(model.backbone)
+
+
+def passes(epochs: int, images: int) -> int:
+    """How many images a refinement trains on, counted once per epoch."""
+    return epochs * (images + EXEMPLARS * -(-images // BATCH))
 
 
 def _batches(delivered: int, exemplars: int) -> Callable[[torch.Generator], list[IntArray]]:
@@ -84,8 +93,8 @@ def _batches(delivered: int, exemplars: int) -> Callable[[torch.Generator], list
 
     def epoch(draws: torch.Generator) -> list[IntArray]:
         parts = torch.split(torch.randperm(delivered, generator=draws), BATCH)
-        chosen = torch.randint(delivered, delivered + exemplars, (len(parts), EXEMPLARS), generator=draws)
-        return [np.concatenate([part.numpy(), some.numpy()]) for part, some in zip(parts, chosen, strict=True)]
+        chosen = [delivered + torch.randperm(exemplars, generator=draws)[:EXEMPLARS] for _ in parts]
+        return [torch.cat([part, some]).numpy() for part, some in zip(parts, chosen, strict=True)]
 
     return epoch
 

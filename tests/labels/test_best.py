@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import checks
 from whorl.cluster.base import Clusterer, Clusters
-from whorl.config import merge
+from whorl.config import merge, parse_override, read_toml, write_toml
 from whorl.data.inputs import Inputs
 from whorl.data.source import ArraySource, Dataset, Turned, VectorSource
 from whorl.engine import Learner
@@ -128,7 +128,11 @@ def test_every_method_learns_and_resumes_with_it(method: str, small_data: Datase
 
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_the_battery(method: str, tmp_path: Path) -> None:
-    check_method(method, tmp_path, merge(checks.OWN.get(method, {}), {"labeler": "best", "pseudo": {"trust": 0.6}}))
+    check_method(
+        method,
+        tmp_path,
+        merge(checks.OWN.get(method, {}), {"labeler": "best", "pseudo": {"trust": 1 if method == "joint" else 0.6}}),
+    )
 
 
 def test_what_it_stands_for() -> None:
@@ -137,14 +141,37 @@ def test_what_it_stands_for() -> None:
     assert (config.train.rotations, config.train.contrast, config.cluster.name) == ("initial", "initial", "sinkhorn")
     plain = resolve({"data": {"name": "digits"}, "labeler": "best", "train": {"rotations": "never"}})
     assert (plain.pseudo.transform, plain.train.rotations) == ("turns", "never")
-    assert "labeler" not in resolve({"data": {"name": "digits"}, "labeler": "paper"}).tree()
+    usual = resolve({"data": {"name": "digits"}})
+    assert usual.hash == resolve({"data": {"name": "digits"}, "labeler": "paper"}).hash
+    assert len({usual.hash, plain.hash, config.hash}) == 3
+
+
+@pytest.mark.parametrize(
+    "key", ["pseudo.refine=0", "pseudo.transform='none'", "train.contrast='never'", "train.sizes=[]"]
+)
+def test_a_stored_config_names_the_same_run(key: str, tmp_path: Path) -> None:
+    """Also where it sets a key back to the value it has without a labeler or a recipe."""
+    asked = merge({"data": {"name": "digits"}, "labeler": "best", "recipe": "fast"}, parse_override(key))
+    config = resolve(asked)
+    (tmp_path / "config.toml").write_text(write_toml(config))
+    assert resolve(read_toml(tmp_path / "config.toml")) == config
+
+
+def test_other_choices_of_the_user_replace_what_does_not_go_with_them() -> None:
+    base = {"data": {"name": "digits"}, "labeler": "best"}
+    refreshed = resolve({**base, "pseudo": {"refresh": 2}})
+    assert (refreshed.pseudo.features, refreshed.pseudo.refine, refreshed.pseudo.transform) == ("current", 0, "turns")
+    components = resolve({**base, "pseudo": {"features": "pca"}})
+    assert (components.pseudo.features, components.pseudo.refine) == ("pca", 0)
+    check(refreshed)
+    check(components)
 
 
 def test_without_exemplars_features_are_not_refined() -> None:
     asked = {"data": {"name": "digits"}, "labeler": "best", "method": {"name": "lwf"}}
     assert resolve(asked).pseudo.refine == 0
     assert resolve({**asked, "memory": {"quota": 5}}).pseudo.refine == 9
-    assert resolve({**asked, "pseudo": {"refine": 2}}).pseudo.refine == 2  # refused when the delivery comes
+    assert resolve({**asked, "pseudo": {"refine": 2}}).pseudo.refine == 2  # the check of an experiment refuses it
 
 
 def test_vectors_have_no_views() -> None:
@@ -184,9 +211,10 @@ def test_vectors_cannot_be_rotated() -> None:
         Learner(config, inputs, Runtime())
 
 
-def test_vectors_have_no_mirror_image() -> None:
+@pytest.mark.parametrize("transform", ["root", "turns"])
+def test_vectors_have_one_view(transform: str) -> None:
     inputs = Inputs.vectors(6)
-    config = resolve_learner({"pseudo": {"transform": "root"}}, inputs)
+    config = resolve_learner({"pseudo": {"transform": transform}}, inputs)
     learner = Learner(config, inputs, Runtime())
     vectors = torch.rand(8, 6, generator=torch.Generator().manual_seed(0))
     found = learner.labeler.features(VectorSource(vectors), learner.sight().current, inputs)

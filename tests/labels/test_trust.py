@@ -11,7 +11,8 @@ import torch
 import checks
 from whorl.data.source import Dataset
 from whorl.engine import Learner
-from whorl.experiment import run
+from whorl.errors import WhorlError
+from whorl.experiment import check, run
 from whorl.labels.trust import margins, unsure
 from whorl.methods import METHODS
 from whorl.metrics.match import matched_accuracy
@@ -60,7 +61,9 @@ def test_full_trust_holds_nothing_back_and_ties_keep_the_first() -> None:
 
 def test_a_single_group() -> None:
     features = np.array([[0.0], [1.0], [5.0]], dtype=np.float32)
-    assert len(unsure(features, np.zeros(3, dtype=np.int64), 1, 0.5)) == 1
+    groups = np.zeros(3, dtype=np.int64)
+    np.testing.assert_allclose(margins(features, groups, 1), [-2, -1, -3])
+    assert unsure(features, groups, 1, 0.5).tolist() == [2]
 
 
 def test_surer_parts_are_purer() -> None:
@@ -97,7 +100,7 @@ def test_held_back_samples_are_neither_trained_on_nor_stored(small_data: Dataset
     assert trained.images == len(labels.ids) - len(labels.unsure) + exemplars
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"joint"}))
 def test_every_method_learns_the_surer_half_and_resumes(method: str, small_data: Dataset, tmp_path: Path) -> None:
     config = checks.small_config(method__name=method, pseudo__trust=0.5)
     whole = run(config, small_data, tmp_path / "whole")
@@ -116,6 +119,26 @@ def test_all_samples_count_for_the_accuracy_of_labels(small_data: Dataset, tmp_p
     first, second = (Run(result.path, result.config).labels(2)[1] for result in (one, other))
     assert np.array_equal(first, second)
     assert not checks.same(checks.stored(one.path), checks.stored(other.path))
+
+
+def test_bad_combinations() -> None:
+    for changes, message in (
+        ({"method__name": "joint"}, r"joint learns all samples again in every step; set `pseudo.trust=1`"),
+        ({"labels": "corrupted", "label_acc": 0.8}, r"leave out `pseudo.trust`"),
+    ):
+        with pytest.raises(WhorlError, match=message):
+            check(checks.small_config(pseudo__trust=0.5, **changes))
+
+
+def test_margins_are_those_of_what_is_clustered(small_data: Dataset) -> None:
+    """With ``cluster.l2``, the features at length one."""
+    config = checks.small_config(pseudo__trust=0.5, cluster__l2=True)
+    learner, stream = checks.make_learner(config, small_data), checks.streams(config, small_data)
+    checks.learn(learner, stream[:1])
+    labels = learner.label(stream[1], Silent())
+    features = learner.sight().current(stream[1].images)
+    units = features / np.linalg.norm(features, axis=1, keepdims=True)
+    assert np.array_equal(labels.unsure, unsure(units, labels.ids - 2, 2, 0.5))
 
 
 def test_given_labels_are_trusted(small_data: Dataset) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whorl.cluster import Clusterer
+from whorl.cluster.base import unit_rows
 from whorl.config import PseudoConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Turned
@@ -45,13 +46,14 @@ class Labeler:
 
     def _labelling(self, features: FloatArray, groups: IntArray, known: int, new: int) -> Labelling:
         """One new class per group; the part of each group that is not trusted is neither learned nor stored."""
-        return Labelling.of_groups(groups, known, new, unsure(features, groups, new, self.config.trust))
+        points = unit_rows(features) if getattr(self.clusterer, "l2", False) else features
+        return Labelling.of_groups(groups, known, new, unsure(points, groups, new, self.config.trust))
 
     def features(self, images: ImageSource, extract: Callable[[ImageSource], FloatArray], inputs: Inputs) -> FloatArray:
         """What is clustered: the features by ``extract``, transformed as ``pseudo.transform`` says."""
         if self.config.transform == "none":
             return extract(images)
-        turns = range(4 if self.config.transform == "turns" else 1)
+        turns = range(4 if self.config.transform == "turns" and inputs.kind == "images" else 1)
         mirrors = (False, True) if inputs.mirrors else (False,)
         return side_by_side([[extract(_seen(images, turn, mirror)) for mirror in mirrors] for turn in turns])
 

@@ -65,8 +65,9 @@ class Contrast:
 def nearest_view(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     """Cross-entropy of finding the other view of the same image among all other views, by cosine (NT-Xent)."""
     n = len(first)
-    units = F.normalize(torch.cat([first, second]).float(), dim=1)
-    cosines = (units @ units.T / temperature).fill_diagonal_(-math.inf)
+    with torch.autocast(first.device.type, enabled=False):  # bfloat16 is too coarse for cosines over a temperature
+        units = F.normalize(torch.cat([first, second]).float(), dim=1)
+        cosines = (units @ units.T / temperature).fill_diagonal_(-math.inf)
     return F.cross_entropy(cosines, torch.arange(2 * n, device=first.device).roll(n))
 
 

@@ -44,12 +44,13 @@ class Features:
 
     Labels, imprinting, exemplar selection and class means all ask for the features of the same samples. Each set is
     extracted once per state of the backbone; any change of its parameters or buffers discards what was computed. The
-    values are compared, because version counters miss writes through ``.data``.
+    values are compared, because version counters miss writes through ``.data``. Features of a part of ``whole`` are
+    always taken from those of all of it, so that they do not depend on what was asked for before.
     """
 
-    def __init__(self, model: Model, inputs: Inputs, runtime: Runtime) -> None:
+    def __init__(self, model: Model, inputs: Inputs, runtime: Runtime, whole: ImageSource | None = None) -> None:
         self.model: Model = model
-        self._inputs, self._runtime = inputs, runtime
+        self._inputs, self._runtime, self._whole = inputs, runtime, whole
         self._state: list[Tensor] = []
         self._frozen: nn.Module | None = None
         self._known: dict[tuple[int, bool], tuple[ImageSource, FloatArray]] = {}
@@ -63,16 +64,12 @@ class Features:
             self._state, self._frozen, self._known = [one.clone() for one in state], fold(backbone), {}
         key = id(images), mirror
         if key not in self._known:
-            found = self._part(images, mirror)
-            if found is None:
+            rows = None
+            if self._whole is not None and images is not self._whole and isinstance(images, Subset):
+                rows = images.within(self._whole)
+            if self._whole is not None and rows is not None:
+                found = self(self._whole, mirror)[rows]
+            else:
                 found = extract(self._frozen, self.model.dim, images, self._inputs, self._runtime, mirror)
             self._known[key] = images, found
         return self._known[key][1]
-
-    def _part(self, images: ImageSource, mirror: bool) -> FloatArray | None:
-        """The features of a part of samples whose features are known, or None."""
-        if isinstance(images, Subset):
-            for (_, mirrored), (whole, found) in self._known.items():
-                if mirrored == mirror and (rows := images.within(whole)) is not None:
-                    return np.asarray(found[rows])
-        return None

@@ -44,5 +44,5 @@ class Rotations:
         return out, (labels[:half] * TURNS if self.by_class else 0) + turns - 1
 
     def loss(self, own: Tensor, features: Tensor, targets: Tensor) -> Tensor:
-        """Cross-entropy over all classes and turns."""
+        """Cross-entropy over all turns, or over all classes and turns."""
         return F.cross_entropy(self.head(features), targets)
