@@ -37,7 +37,7 @@ def _best(conditions: Conditions) -> Tree:
     if conditions.vectors:
         return {"cluster": {"l2": True}}
     return {
-        "pseudo": {"features": "first", "transform": "turns", "refine": 9},
+        "pseudo": {"features": "first", "transform": "root", "refine": 9},
         "train": {"rotations": "initial", "contrast": "initial"},
         "cluster": {"name": "sinkhorn"},
     }

@@ -41,7 +41,7 @@ KEYS = {
     "--cluster": ("gmm", {"cluster.name": "gmm"}),
     "--epochs": ("3", {"train.epochs": "3", "train.first_epochs": "3"}),
     "--precision": ("bf16", {"precision": "bf16"}),
-    "--labeler": ("best", {"labeler": "best", "pseudo.transform": "turns", "train.rotations": "initial"}),
+    "--labeler": ("best", {"labeler": "best", "pseudo.transform": "root", "train.rotations": "initial"}),
     "--label-acc": ("0.7", {"label_acc": "0.7"}),
     "--set": ("optim.lr=0.125", {"optim.lr": "0.125"}),
 }
@@ -59,7 +59,7 @@ BUDGET = {
     "--tasks": ("2", {"stream.tasks": "2"}),
     "--recipe": ("fast", {"recipe": "fast"}),
     "--precision": ("bf16", {"precision": "bf16"}),
-    "--labeler": ("best", {"labeler": "best", "pseudo.transform": "turns"}),
+    "--labeler": ("best", {"labeler": "best", "pseudo.transform": "root"}),
     "--set": ("optim.lr=0.125", {"optim.lr": "0.125"}),
 }
 """The flags of ``whorl reproduce`` that set config values of all runs."""

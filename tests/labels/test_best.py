@@ -137,10 +137,10 @@ def test_the_battery(method: str, tmp_path: Path) -> None:
 
 def test_what_it_stands_for() -> None:
     config = resolve({"data": {"name": "digits"}, "labeler": "best"})
-    assert (config.pseudo.features, config.pseudo.transform, config.pseudo.refine) == ("first", "turns", 9)
+    assert (config.pseudo.features, config.pseudo.transform, config.pseudo.refine) == ("first", "root", 9)
     assert (config.train.rotations, config.train.contrast, config.cluster.name) == ("initial", "initial", "sinkhorn")
     plain = resolve({"data": {"name": "digits"}, "labeler": "best", "train": {"rotations": "never"}})
-    assert (plain.pseudo.transform, plain.train.rotations) == ("turns", "never")
+    assert (plain.pseudo.transform, plain.train.rotations) == ("root", "never")
     usual = resolve({"data": {"name": "digits"}})
     assert usual.hash == resolve({"data": {"name": "digits"}, "labeler": "paper"}).hash
     assert len({usual.hash, plain.hash, config.hash}) == 3
@@ -160,7 +160,7 @@ def test_a_stored_config_names_the_same_run(key: str, tmp_path: Path) -> None:
 def test_other_choices_of_the_user_replace_what_does_not_go_with_them() -> None:
     base = {"data": {"name": "digits"}, "labeler": "best"}
     refreshed = resolve({**base, "pseudo": {"refresh": 2}})
-    assert (refreshed.pseudo.features, refreshed.pseudo.refine, refreshed.pseudo.transform) == ("current", 0, "turns")
+    assert (refreshed.pseudo.features, refreshed.pseudo.refine, refreshed.pseudo.transform) == ("current", 0, "root")
     components = resolve({**base, "pseudo": {"features": "pca"}})
     assert (components.pseudo.features, components.pseudo.refine) == ("pca", 0)
     check(refreshed)
