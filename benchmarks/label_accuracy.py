@@ -4,8 +4,8 @@
 
 Order A, step 10, recipe `fast`, bf16, one seed. For `ours` and `wa`: labels corrupted to each accuracy (a diagnostic),
 pseudo labels by `--labeler paper` and `best`, and labels given. Runs are stored below ``--out``, so a second call
-continues; runs that train task 1 alike share it. The plot shows Avg by both classifiers, and as dashed lines the
-printed Avg of Ours and of WA + Ours, which belong to all ten tasks at full size.
+continues; runs that train task 1 alike share it. The plot shows Avg as a share of that with labels given, by both
+classifiers. A band shows the same share of the printed numbers: Table 1, step 10, the lowest to the highest method.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ def ways(accuracies: list[float]) -> dict[str, Tree]:
     return {"paper": {}, **best, **corrupted, "given": {"labels": "given"}}
 
 
-def printed() -> dict[str, float]:
-    """The printed Avg of Ours and of WA + Ours on CIFAR-100, step 10."""
-    paper = papers.load("he2021")
-    found = {row.name: row.avg[table.columns.index("cifar-10")] for table in paper.tables for row in table.rows
-             if "cifar-10" in table.columns}  # fmt: skip
-    wa = float(found["WA (w/)"]) + float(found["WA+Ours (w/o, Δ)"])
-    return {"ours": float(found["Ours"]), "wa": wa}
+def printed() -> list[float]:
+    """For each method of Table 1 on CIFAR-100, step 10: the printed Avg without labels over that with labels."""
+    table = papers.load("he2021").table(1)
+    column, rows = table.columns.index("cifar-10"), {row.name: row for row in table.rows}
+    return [
+        1 + float(row.avg[column]) / float(rows[row.minus].avg[column])
+        for row in table.rows
+        if isinstance(row.minus, str) and row.avg[column] != "/"
+    ]
 
 
 def averages(result: Result) -> tuple[float, float, float]:
@@ -58,26 +60,29 @@ def averages(result: Result) -> tuple[float, float, float]:
 
 
 def plot(points: dict[tuple[str, str], tuple[float, float, float]], file: Path) -> None:
-    """Avg against label accuracy, a panel for each classifier."""
+    """Avg over that with labels given, against the accuracy of the labels: a panel for each classifier."""
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
-    lines, colours = printed(), {"ours": "#1f77b4", "wa": "#d62728"}
+    shares = printed()
     for panel, column, title in zip(panels, (1, 2), ("classifier fc", "classifier nme"), strict=True):
-        for method, colour in colours.items():
+        panel.axhspan(min(shares), max(shares), color="#999999", alpha=0.25, label="printed, methods of Table 1")
+        for method, colour in (("ours", "#1f77b4"), ("wa", "#d62728")):
             mine = {way: point for (name, way), point in points.items() if name == method}
+            if "given" not in mine:
+                continue
+            full = mine["given"][column]
             curve = sorted(p for way, p in mine.items() if way.startswith("corrupted") or way == "given")
-            panel.plot([p[0] for p in curve], [p[column] for p in curve], "o-", color=colour, label=method)
+            panel.plot([p[0] for p in curve], [p[column] / full for p in curve], "o-", color=colour, label=method)
             for way, marker in (("paper", "s"), ("best", "*"), ("best, trust 0.5", "^")):
                 if way in mine:
                     at = mine[way]
-                    panel.plot(at[0], at[column], marker, color=colour, ms=9, label=f"{method}, {way}")
-            panel.axhline(lines[method], color=colour, ls="--", lw=1, label=f"{method}, printed (full size)")
+                    panel.plot(at[0], at[column] / full, marker, color=colour, ms=8, label=f"{method}, {way}")
         panel.set(title=title, xlabel="share of right labels, tasks 2 to the last", xlim=(0.2, 1.02))
         panel.grid(alpha=0.3)
-    panels[0].set_ylabel("Avg")
-    panels[1].legend(fontsize=7)
+    panels[0].set_ylabel("Avg / Avg with labels given")
+    panels[1].legend(fontsize=7, loc="lower right")
     figure.savefig(file, dpi=120)
 
 
