@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whorl.data.source import Subset
+from whorl.data.source import in_memory
 from whorl.methods.base import Batch, Method, Phase, Step
 from whorl.methods.losses import classify, cross_distillation
 from whorl.nets.model import Model
@@ -128,7 +128,7 @@ class ExtractsTwice(Plain):
 
     def prepare(self, step: Step) -> None:
         step.features(step.new.images)
-        step.features(Subset(step.new.images, np.arange(len(step.new))))
+        step.features(in_memory(step.new.images.read(np.arange(len(step.new)))))
 
 
 class NotFinite(Plain):

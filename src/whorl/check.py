@@ -8,6 +8,7 @@ from whorl import cluster
 from whorl.config import LearnerConfig
 from whorl.data.inputs import VIEWS
 from whorl.errors import WhorlError, unknown
+from whorl.known import KNOWN
 from whorl.labels import extractors
 from whorl.memory.select import get_selector
 from whorl.methods import method_of
@@ -33,6 +34,7 @@ def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bo
     ):
         if name not in known:
             raise unknown(kind, name, known)
+    KNOWN["labeler"].require(config.labeler)
     get_selector(config.memory.select)
     cluster.create(**config.cluster.model_dump())
     method, pseudo = method_of(config), config.pseudo

@@ -53,6 +53,10 @@ class Purpose:
         """The generator for one use in one epoch."""
         return generator(self.seed, use, self.task, self.phase, epoch)
 
+    def generators(self, epoch: int) -> list[torch.Generator]:
+        """Those for the order of samples, random views, noise on gradients, and asides."""
+        return [self.generator(use, epoch) for use in ("shuffle", "augment", "noise", "aside")]
+
 
 def fit(
     phase: Phase,
@@ -76,8 +80,7 @@ def fit(
         model.train(phase.mode == "train")
         paired = phase.mode == "train" and any(isinstance(one, _BatchNorm) for one in model.modules())
         for epoch in range(start[0], phase.epochs):
-            uses = ("shuffle", "augment", "noise", "aside")
-            shuffle, views, noise, turns = (purpose.generator(use, epoch) for use in uses)
+            shuffle, views, noise, aside_draws = purpose.generators(epoch)
             plan = phase.batches(shuffle) if phase.batches else _batches(phase, shuffle, paired)
             total, images, lr = torch.zeros((), device=runtime.device), 0, phase.optim.lr
             started = time.perf_counter()
@@ -90,7 +93,7 @@ def fit(
                     group["lr"] = lr
                 x = runtime.inputs(scaled(inputs.train(stored.to(runtime.device), views), phase.share(epoch)))
                 y = labels[torch.from_numpy(index)].to(runtime.device)
-                further = [aside.views(x, y, turns) for aside in phase.asides]
+                further = [aside.views(x, y, aside_draws) for aside in phase.asides]
                 with runtime.autocast():
                     out: Output = forward(torch.cat([x, *(extra for extra, _ in further)]) if further else x)
                     batch = Batch(x, y, out.logits[: len(x)], out.features[: len(x)], number)

@@ -32,12 +32,16 @@ RECIPES: dict[str, Tree] = {
 }
 
 
+REFINE = 9
+"""Epochs of a refinement with ``labeler=best``; nine cost about half of what learning the delivery does."""
+
+
 def _best(conditions: Conditions) -> Tree:
     """What gave the best labels of those measured (docs/results.md, "Better labels")."""
     if conditions.vectors:
         return {"cluster": {"l2": True}}
     return {
-        "pseudo": {"features": "first", "transform": "root", "refine": 9},
+        "pseudo": {"features": "first", "transform": "root", "refine": REFINE},
         "train": {"rotations": "initial", "contrast": "initial"},
         "cluster": {"name": "sinkhorn"},
     }

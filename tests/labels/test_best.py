@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import checks
+from whorl import recipes
 from whorl.cluster.base import Clusterer, Clusters
 from whorl.config import merge, parse_override, read_toml, write_toml
 from whorl.data.inputs import Inputs
@@ -110,16 +111,19 @@ def test_the_loss_of_rotations() -> None:
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_every_method_learns_and_resumes_with_it(method: str, small_data: Dataset, tmp_path: Path) -> None:
+def test_every_method_learns_and_resumes_with_it(
+    method: str, small_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Layers beside the network are stored with a position inside task 1, and gone at its end."""
+    monkeypatch.setattr(recipes, "REFINE", 1)
     config = checks.small_config(method__name=method, labeler="best", stream__tasks=2)
-    assert config.pseudo.refine == (9 if config.memory.quota else 0)
+    assert config.pseudo.refine == (1 if config.memory.quota else 0)
     whole = run(config, small_data, tmp_path / "whole")
-    for epochs in (1, 3):
+    for epochs, initial in ((1, True), (2, False)):  # task 1 has two epochs, the second kill is in task 2
         with pytest.raises(checks.Killed):
-            run(config, small_data, tmp_path / "parts", reporter=checks.KillAfter(1 if epochs == 1 else 2))
+            run(config, small_data, tmp_path / "parts", reporter=checks.KillAfter(epochs))
         position = checks.stored(tmp_path / "parts" / whole.path.name)
-        assert any("asides" in name for name in position) == (epochs == 1)
+        assert any("asides" in name for name in position) == initial
     run(config, small_data, tmp_path / "parts")
     found = checks.stored(whole.path)
     assert checks.same(found, checks.stored(tmp_path / "parts" / whole.path.name))
@@ -127,12 +131,11 @@ def test_every_method_learns_and_resumes_with_it(method: str, small_data: Datase
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_the_battery(method: str, tmp_path: Path) -> None:
-    check_method(
-        method,
-        tmp_path,
-        merge(checks.OWN.get(method, {}), {"labeler": "best", "pseudo": {"trust": 1 if method == "joint" else 0.6}}),
-    )
+def test_the_battery(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipes, "REFINE", 1)
+    trust = 1 if method == "joint" else 0.6
+    settings = {"labeler": "best", "pseudo": {"trust": trust}, "cluster": {"restarts": 2}}
+    check_method(method, tmp_path, merge(checks.OWN.get(method, {}), settings))
 
 
 def test_what_it_stands_for() -> None:

@@ -69,9 +69,9 @@ def harmless(key: Key, how: str) -> bool:
             "files", "view", "mirrors", "jitter", "seed", "precision", "loss", "width", "temperature", "augment",
             "momentum", "nesterov", "weight_decay", "schedule", "milestones", "gamma", "decay_by_task",
             "restarts", "iterations", "tolerance", "l2", "features", "refresh", "ids", "policy", "select", "reading",
-            "mirror", "cluster", "pseudo",
+            "mirror", "cluster", "pseudo", "labeler", "rotations", "contrast", "transform", "refine", "trust",
         }  # fmt: skip
-        return last in optional or key == ("config", "cluster", "name")
+        return last in optional or key in (("config", "cluster", "name"), ("config", "optim", "name"))
     valid: dict[str, set[str | int]] = {
         "null": {"inputs"} if key[0] == "estimator" else set(),
         "true": {"labelled", "mirrors", "jitter", "final_relu", "nesterov", "decay_by_task", "l2", "mirror"},
