@@ -40,12 +40,12 @@ WAYS: dict[str, Tree] = {
     "root, gmm": merge(ROOT, {"cluster": {"name": "gmm"}}),
     "root, sinkhorn": merge(ROOT, SINKHORN),
     "rotations": merge(ROOT, ROTATED),
-    "rotations, sinkhorn": merge(ROOT, ROTATED, SINKHORN),
+    "best": {"labeler": "best"},
     "contrast": merge(ROOT, CONTRASTED),
     "contrast, turns": merge(TURNED, CONTRASTED),
     "contrast, sinkhorn": merge(ROOT, CONTRASTED, SINKHORN),
     "contrast, turns, sinkhorn": merge(TURNED, CONTRASTED, SINKHORN),
-    "best": {"labeler": "best"},
+    "contrast, sinkhorn, refined": merge(ROOT, CONTRASTED, SINKHORN, {"pseudo": {"refine": 9}}),
 }
 
 

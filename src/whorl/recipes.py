@@ -32,17 +32,13 @@ RECIPES: dict[str, Tree] = {
 }
 
 
-REFINE = 9
-"""Epochs of a refinement with ``labeler=best``; nine cost about half of what learning the delivery does."""
-
-
 def _best(conditions: Conditions) -> Tree:
     """What gave the best labels of those measured (docs/results.md, "Better labels")."""
     if conditions.vectors:
         return {"cluster": {"l2": True}}
     return {
-        "pseudo": {"features": "first", "transform": "root", "refine": REFINE},
-        "train": {"rotations": "initial", "contrast": "initial"},
+        "pseudo": {"features": "first", "transform": "root"},
+        "train": {"rotations": "initial"},
         "cluster": {"name": "sinkhorn"},
     }
 
@@ -96,19 +92,8 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
         if key in asked.get("optim", {}):
             usual["optim"].pop(f"first_{key}", None)  # a value that the user sets holds for task 1 too
     tree = merge(usual, asked)
-    _drop_unfit(tree, asked)
+    if tree.get("pseudo", {}).get("refresh") and "features" not in asked.get("pseudo", {}):
+        tree["pseudo"].pop("features", None)  # of the labeler; a refresh clusters the model in training
     options = {key: value for key, value in tree.get("method", {}).items() if key != "name"}
     tree["method"] = {"name": method.name, **checked(method, options, "method").model_dump()}
     return tree
-
-
-def _drop_unfit(tree: Tree, asked: Tree) -> None:
-    """Drop the labeler's choices that do not go with what the user asked for, unless they were asked for as well."""
-    pseudo, own = tree.get("pseudo", {}), asked.get("pseudo", {})
-    drops = set[str]()
-    if own.get("refresh"):  # clusters the features of the model in training
-        drops |= {"features", "refine"}
-    if own.get("features", "first") not in ("current", "first") or not tree.get("memory", {}).get("quota", 1):
-        drops |= {"refine"}  # there is no trained network, or there are no exemplars
-    for key in drops - own.keys():
-        pseudo.pop(key, None)

@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 
 import checks
-from whorl import recipes
 from whorl.cluster.base import Clusterer, Clusters
 from whorl.config import merge, parse_override, read_toml, write_toml
 from whorl.data.inputs import Inputs
@@ -111,13 +110,9 @@ def test_the_loss_of_rotations() -> None:
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_every_method_learns_and_resumes_with_it(
-    method: str, small_data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_method_learns_and_resumes_with_it(method: str, small_data: Dataset, tmp_path: Path) -> None:
     """Layers beside the network are stored with a position inside task 1, and gone at its end."""
-    monkeypatch.setattr(recipes, "REFINE", 1)
     config = checks.small_config(method__name=method, labeler="best", stream__tasks=2)
-    assert config.pseudo.refine == (1 if config.memory.quota else 0)
     whole = run(config, small_data, tmp_path / "whole")
     for epochs, initial in ((1, True), (2, False)):  # task 1 has two epochs, the second kill is in task 2
         with pytest.raises(checks.Killed):
@@ -131,8 +126,7 @@ def test_every_method_learns_and_resumes_with_it(
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_the_battery(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipes, "REFINE", 1)
+def test_the_battery(method: str, tmp_path: Path) -> None:
     trust = 1 if method == "joint" else 0.6
     settings = {"labeler": "best", "pseudo": {"trust": trust}, "cluster": {"restarts": 2}}
     check_method(method, tmp_path, merge(checks.OWN.get(method, {}), settings))
@@ -140,8 +134,8 @@ def test_the_battery(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_what_it_stands_for() -> None:
     config = resolve({"data": {"name": "digits"}, "labeler": "best"})
-    assert (config.pseudo.features, config.pseudo.transform, config.pseudo.refine) == ("first", "root", 9)
-    assert (config.train.rotations, config.train.contrast, config.cluster.name) == ("initial", "initial", "sinkhorn")
+    assert (config.pseudo.features, config.pseudo.transform, config.pseudo.refine) == ("first", "root", 0)
+    assert (config.train.rotations, config.train.contrast, config.cluster.name) == ("initial", "never", "sinkhorn")
     plain = resolve({"data": {"name": "digits"}, "labeler": "best", "train": {"rotations": "never"}})
     assert (plain.pseudo.transform, plain.train.rotations) == ("root", "never")
     usual = resolve({"data": {"name": "digits"}})
@@ -150,7 +144,7 @@ def test_what_it_stands_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["pseudo.refine=0", "pseudo.transform='none'", "train.contrast='never'", "train.sizes=[]"]
+    "key", ["pseudo.features='current'", "pseudo.transform='none'", "train.rotations='never'", "train.sizes=[]"]
 )
 def test_a_stored_config_names_the_same_run(key: str, tmp_path: Path) -> None:
     """Also where it sets a key back to the value it has without a labeler or a recipe."""
@@ -168,13 +162,6 @@ def test_other_choices_of_the_user_replace_what_does_not_go_with_them() -> None:
     assert (components.pseudo.features, components.pseudo.refine) == ("pca", 0)
     check(refreshed)
     check(components)
-
-
-def test_without_exemplars_features_are_not_refined() -> None:
-    asked = {"data": {"name": "digits"}, "labeler": "best", "method": {"name": "lwf"}}
-    assert resolve(asked).pseudo.refine == 0
-    assert resolve({**asked, "memory": {"quota": 5}}).pseudo.refine == 9
-    assert resolve({**asked, "pseudo": {"refine": 2}}).pseudo.refine == 2  # the check of an experiment refuses it
 
 
 def test_vectors_have_no_views() -> None:
