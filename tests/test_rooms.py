@@ -15,7 +15,7 @@ ORDER = [
     "errors", "types", "registry", "seeds", "explain", "config", "known", "schedule",
     "metrics", "scores", "reporter", "progress",
     "data", "runtime", "provenance", "cluster", "nets", "memory", "labels", "methods", "recipes", "check",
-    "classifier", "state", "evaluate", "fit", "speed", "refine", "training",
+    "classifier", "state", "evaluate", "fit", "speed", "refine", "training", "networks",
     {"engine", "runs"},
     {"estimator", "experiment", "tasks"},
     "testing", "grid", "papers", "report", "cli",

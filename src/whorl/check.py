@@ -13,6 +13,7 @@ from whorl.labels import extractors
 from whorl.memory.select import get_selector
 from whorl.methods import method_of
 from whorl.nets import backbone
+from whorl.nets.builder import AUTO
 from whorl.nets.heads import HEADS
 
 OWN_NET = "own"
@@ -44,6 +45,15 @@ def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bo
             f"`pseudo.refresh` clusters with the current model; it cannot be combined with "
             f"`pseudo.features={pseudo.features}`"
         )
+    if pseudo.features == "networks" and not pseudo.networks:
+        raise WhorlError("`pseudo.features=networks` needs networks; set `pseudo.networks` to 1 or more")
+    if pseudo.networks and pseudo.features in ("current", "first", "scratch", "pca"):
+        raise WhorlError(
+            f"`pseudo.networks={pseudo.networks}` trains networks that `pseudo.features={pseudo.features}` does not "
+            "use; set `pseudo.features=networks`, or `pseudo.networks=0`"
+        )
+    if pseudo.arch != AUTO:
+        backbone.find(pseudo.arch)
     if pseudo.trust < 1 and method.needs_past:
         raise WhorlError(f"{method.name} learns all samples again in every step; set `pseudo.trust=1`")
     if pseudo.refine and pseudo.features not in ("current", "first"):

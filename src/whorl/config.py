@@ -21,6 +21,7 @@ Tree = dict[str, Any]
 S = TypeVar("S", bound=BaseModel)
 
 MOST_EPOCHS, MOST_CLASSES, MOST_IMAGES, MOST_PIXELS = 1_000_000, 100_000, 1_000_000_000, 16_384
+MOST_NETWORKS = 100
 """Upper limits of config values. Larger ones are typos, and no computer could run them."""
 MOST_RATE = 1e30
 """The largest learning rate and weight decay; larger ones do not fit in a float of 32 bits."""
@@ -177,7 +178,13 @@ class PseudoConfig(Section):
     ``turns``: the same for each image turned by 0, 90, 180 and 270 degrees, side by side."""
     features: str = "current"
     """The extractor: ``current`` (the last model, as in the paper), ``first`` (the model after the initial task),
-    ``scratch`` (a random network) or ``pca`` (principal components of the inputs)."""
+    ``networks`` (those below), ``scratch`` (a random network) or ``pca`` (principal components of the inputs)."""
+    networks: int = Field(0, ge=0, le=MOST_NETWORKS)
+    """How many networks are trained on the initial task for pseudo labels alone. Their features are clustered side by
+    side."""
+    arch: str = "auto"
+    """The architecture of these networks. ``auto`` is a wide ResNet-14 in place of ResNet-32, else that of the
+    model."""
     refine: int = Field(0, ge=0, le=MOST_EPOCHS)
     """Epochs for which a copy of the extractor's network is trained on the delivery without labels, by rotations and
     contrast, before its features are clustered."""
@@ -221,6 +228,8 @@ _NEWER: Tree = {
     "train.rotations": "never",
     "train.contrast": "never",
     "pseudo.transform": "none",
+    "pseudo.networks": 0,
+    "pseudo.arch": "auto",
     "pseudo.refine": 0,
     "pseudo.trust": 1.0,
 }
@@ -253,7 +262,7 @@ class LearnerConfig(Section):
     cluster : ClusterConfig
         ``name``, ``restarts``, ``iterations``, ``tolerance`` and ``l2``.
     pseudo : PseudoConfig
-        ``features``, ``transform``, ``refine``, ``trust``, ``refresh`` and ``ids``.
+        ``features``, ``networks``, ``arch``, ``transform``, ``refine``, ``trust``, ``refresh`` and ``ids``.
     memory : MemoryConfig
         ``policy``, ``quota``, ``select``, ``reading`` and ``mirror``.
     """

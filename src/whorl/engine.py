@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from whorl import cluster
 from whorl.classifier import Classifier, Name
@@ -31,12 +31,13 @@ from whorl.nets.backbone import Backbone
 from whorl.nets.builder import Builder
 from whorl.nets.extract import Features, extract
 from whorl.nets.model import Model, weights
-from whorl.refine import UNLABELLED, Refinement, passes
+from whorl.networks import Networks, label_passes
+from whorl.refine import UNLABELLED, Refinement
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
 from whorl.seeds import derive
 from whorl.state import State
-from whorl.training import Halt, Training
+from whorl.training import Halt, Tensors, Training
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray, Labelling, granted
 
 REFINING = -1
@@ -71,6 +72,7 @@ class Learner:
         """The model after the last delivery, for inference."""
         self._initial = self.frozen
         self._initial_weights = weights(self.model)
+        self._networks = Networks.of(config, self._builder, self.inputs, self.runtime)
         self.memory: Memory = Memory(config.memory.policy, config.memory.quota)
         self.means: FloatArray | None = None
         self.sizes: tuple[int, ...] = ()
@@ -106,10 +108,14 @@ class Learner:
         if names and len(names) != labels.new:
             raise ValueError(f"{labels.new} new classes need as many names, not {len(names)}")
         self.method.check(self.config, (*self.sizes, labels.new), delivery.labels is not HIDDEN)
+        networks = self._networks
+        if not self.sizes:
+            networks = yield from networks.trained(delivery.images, labels, ticker, resume)
+            resume = None if resume and len(resume.networks) < len(networks.models) else resume
         self._grow(model, labels.new)
-        training = self._training(delivery, labels, features)
+        training = self._training(delivery, labels, features, networks)
         step = yield from training.run(ticker, resume)
-        self._commit(training, self.method.settle(step), names)
+        self._commit(training, self.method.settle(step), names, networks)
 
     def _grow(self, model: Model, new: int) -> None:
         """Add ``new`` classes to a model that is about to be trained, and the layers of its asides."""
@@ -123,7 +129,11 @@ class Learner:
         labels, model = halt.labels, copy.deepcopy(self.model)
         if (len(labels.ids), labels.known, labels.new) != (len(delivery.images), self.known, delivery.new):
             raise WhorlError(f"it is about {labels.new} new classes and {len(labels.ids)} samples")
-        self._grow(model, labels.new)
+        network = self._networks.check_position(halt, labels.new, not self.sizes)
+        if network is None:
+            self._grow(model, labels.new)
+        else:
+            model = network
         for state in (*halt.starts, halt.model):
             model.load(state)
         shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
@@ -132,11 +142,14 @@ class Learner:
             if name not in shapes or (value.ndim and value.shape != shapes[name]) or not value.is_floating_point():
                 raise WhorlError(f"the optimiser's {key} of {name} does not fit this network")
 
-    def take_over(self, delivery: Delivery, model: dict[str, Tensor], settled: dict[str, float]) -> None:
-        """Learn the initial delivery by taking over the model that another learner ended it with."""
+    def take_over(
+        self, delivery: Delivery, model: Tensors, settled: dict[str, float], networks: Sequence[Tensors] = ()
+    ) -> None:
+        """Learn the initial delivery by taking over the model, and the networks, that another learner ended it with."""
         labels = Labelling.of_labels(granted(delivery.labels), 0, delivery.new)
         features = Features(self._builder.model(model), self.inputs, self.runtime)
-        self._commit(self._training(delivery, labels, features), settled, ())
+        beside = self._networks.restored(networks)
+        self._commit(self._training(delivery, labels, features, beside), settled, (), beside)
 
     def state(self) -> State:
         """Everything needed to continue later."""
@@ -151,6 +164,7 @@ class Learner:
             self.names,
             self.inputs,
             self.past,
+            self._networks.weights(),
         )
 
     def restore(self, state: State) -> None:
@@ -159,6 +173,8 @@ class Learner:
             raise ValueError(f"{self.method.name} needs all samples learned so far, and this state lacks some")
         self._builder = replace(self._builder, inputs=state.inputs)
         self.inputs, self.sizes, self.past = state.inputs, state.sizes, state.past
+        networks = Networks.of(self.config, self._builder, self.inputs, self.runtime)
+        self._networks = networks.restored(state.networks)
         self.model = self._builder.model(state.model)
         self.frozen = self.model.frozen()
         if state.initial:
@@ -171,7 +187,7 @@ class Learner:
             features = Features(self.model, self.inputs, self.runtime)
             self.means = exemplar_means(self.memory, features(self.memory.source), features, self._mirror)
 
-    def _training(self, delivery: Delivery, labels: Labelling, features: Features) -> Training:
+    def _training(self, delivery: Delivery, labels: Labelling, features: Features, networks: Networks) -> Training:
         """The next step, with the model of ``features`` in training."""
         return Training(
             config=self.config,
@@ -189,9 +205,10 @@ class Learner:
             memory=self.memory,
             sizes=self.sizes,
             past=self.past,
+            networks=() if self.sizes else networks.weights(),
         )
 
-    def _commit(self, training: Training, settled: dict[str, float], names: Sequence[Name]) -> None:
+    def _commit(self, training: Training, settled: dict[str, float], names: Sequence[Name], networks: Networks) -> None:
         """The end of a step: freeze the model, update the memory with it, and compute the class means."""
         number, labels = training.number, training.labels
         training.model.asides.clear()
@@ -209,6 +226,7 @@ class Learner:
         # Nothing is computed from here on, so that an interrupt cannot leave half of a step behind.
         self.model, self.frozen, self.memory, self.means = training.model, frozen, memory, means
         self._initial, self._initial_weights = frozen if number == 1 else self._initial, initial
+        self._networks = networks
         self.labels, self.settled = labels, settled
         self.sizes = (*self.sizes, labels.new)
         self.names = (*self.names, *(names or labels.new_ids.tolist()))
@@ -227,8 +245,9 @@ class Learner:
             new = int(np.sum(np.unique(granted(delivery.labels)) >= self.known))
         past = sum(map(len, self.past)) if self.method.needs_past else len(self.memory) * self.method.needs_memory
         load = Load(len(self.sizes) + 1, self.known, new, len(delivery.images), past, self.inputs)
-        refining = passes(self.config.pseudo.refine, len(delivery.images)) if delivery.labels is HIDDEN else 0
-        return refining + self.method.passes(self.config.train, load)
+        unlabelled = delivery.labels is HIDDEN
+        for_labels = label_passes(self.config, len(delivery.images), unlabelled, not self.sizes)
+        return for_labels + self.method.passes(self.config.train, load)
 
     def _held_out(self, images: ImageSource, labels: Labelling) -> IntArray:
         """The samples to hold out for validation: per class as many as known classes have among their exemplars."""
@@ -281,6 +300,7 @@ class Learner:
             inputs=self.inputs,
             dim=self.model.dim,
             seed=self.config.seed,
+            networks=self._networks.features if self._networks.models else None,
         )
 
 
@@ -288,6 +308,8 @@ def _refuse_views(config: LearnerConfig) -> None:
     """Raise a ``WhorlError`` if the config asks for something that needs views of images."""
     for name in config.train.asides(initial=True):
         raise WhorlError(f"`train.{name}` needs images, and these are vectors; set `train.{name}=never`")
+    if config.pseudo.networks:
+        raise WhorlError("`pseudo.networks` needs images, and these are vectors; set `pseudo.networks=0`")
     if config.pseudo.refine:
         raise WhorlError("`pseudo.refine` needs images, and these are vectors; set `pseudo.refine=0`")
 

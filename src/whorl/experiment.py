@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from whorl import refine
 from whorl.check import check_learner
 from whorl.config import ExperimentConfig, PseudoConfig
 from whorl.data.inputs import Inputs
@@ -19,6 +18,7 @@ from whorl.evaluate import Evaluator
 from whorl.memory.memory import Memory
 from whorl.methods import method_of
 from whorl.methods.base import Load
+from whorl.networks import label_passes
 from whorl.provenance import now, provenance
 from whorl.refine import NO_EXEMPLARS
 from whorl.reporter import Reporter, Silent
@@ -238,9 +238,9 @@ class _Session:
     def _take_over(self, task1: Run) -> None:
         """Task 1 from a run that has learned it; selecting exemplars and scoring are still done here."""
         started = time.perf_counter()
-        settled, model = dict(task1.scores().steps[0].method), task1.task1_model()
+        settled, (model, networks) = dict(task1.scores().steps[0].method), task1.task1_networks()
         try:
-            self.learner.take_over(self.stream[0], model, settled)
+            self.learner.take_over(self.stream[0], model, settled, networks)
         except WhorlError as error:
             raise WhorlError(f"{task_file(task1.path, 1)}: {error}") from None
         _begin(self.store, self.reporter)
@@ -287,6 +287,7 @@ def _passes(config: ExperimentConfig, stream: Stream, inputs: Inputs) -> Iterato
         quota = config.memory.quota * (known if config.memory.policy == "per-class" else bool(known))
         replayed = seen if method.needs_past else min(quota, seen) * method.needs_memory
         load = Load(number, known, new, len(delivery.images), replayed, inputs)
-        refining = refine.passes(config.pseudo.refine, len(delivery.images)) if number > 1 else 0
-        yield refining + method.passes(config.train, load)
+        unlabelled = config.labels != "given" and number > 1
+        for_labels = label_passes(config, len(delivery.images), unlabelled, number == 1)
+        yield for_labels + method.passes(config.train, load)
         known, seen = known + new, seen + len(delivery.images)

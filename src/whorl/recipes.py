@@ -92,8 +92,11 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
         if key in asked.get("optim", {}):
             usual["optim"].pop(f"first_{key}", None)  # a value that the user sets holds for task 1 too
     tree = merge(usual, asked)
-    if tree.get("pseudo", {}).get("refresh") and "features" not in asked.get("pseudo", {}):
-        tree["pseudo"].pop("features", None)  # of the labeler; a refresh clusters the model in training
+    pseudo, own = tree.get("pseudo", {}), asked.get("pseudo", {})
+    if pseudo.get("refresh") and "features" not in own:
+        pseudo.pop("features", None)  # of the labeler; a refresh clusters the model in training
+    if pseudo.get("features") != "networks" and "networks" not in own:
+        pseudo.pop("networks", None)
     options = {key: value for key, value in tree.get("method", {}).items() if key != "name"}
     tree["method"] = {"name": method.name, **checked(method, options, "method").model_dump()}
     return tree

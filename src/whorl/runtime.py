@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -62,6 +63,14 @@ class Runtime:
         if self.precision == "fp32":
             return nullcontext()
         return torch.autocast(torch.device(self.device).type, dtype=torch.bfloat16)
+
+
+def threads_per_job(jobs: int) -> int:
+    """The threads of each of several jobs: its share of the cores, but no more than torch would use by itself.
+
+    ``OMP_NUM_THREADS`` limits the latter. Threads that wait for each other make little progress on busy cores.
+    """
+    return max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // jobs))
 
 
 SINGLE_THREADED = ("tiny", "identity", "mlp")

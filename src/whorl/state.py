@@ -28,3 +28,5 @@ class State:
     inputs: Inputs
     past: tuple[Samples, ...] = field(default=(), repr=False)
     """All samples learned so far, for a method that declares ``needs_past``."""
+    networks: tuple[dict[str, Tensor], ...] = ()
+    """The networks that were trained on the initial delivery for pseudo labels alone."""

@@ -40,6 +40,8 @@ class Halt:
     starts: tuple[Tensors, ...]
     """The model as each phase so far was planned, beginning with phase 0."""
     record: EpochRecord | None = None
+    networks: tuple[Tensors, ...] = ()
+    """In the initial step: the networks for pseudo labels that are trained already. The model comes after them."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ class Training:
     memory: Memory
     sizes: tuple[int, ...]
     past: tuple[Samples, ...]
+    networks: tuple[Tensors, ...] = ()
+    """The networks for pseudo labels that the initial step has trained before the model."""
 
     def step(self) -> Step:
         """What the method sees."""
@@ -175,14 +179,20 @@ class Training:
         return kept
 
     def _halt(self, number: int, phase: Phase, epoch: Epoch, optimiser: Tensors, starts: list[Tensors]) -> Halt:
-        record = EpochRecord(
-            task=self.number,
-            phase=phase.name,
-            epoch=epoch.epoch + 1,
-            epochs=phase.epochs,
-            loss=epoch.loss,
-            lr=epoch.lr,
-            images=epoch.images,
-            seconds=epoch.seconds,
-        )
-        return Halt(number, epoch.epoch, self.labels, weights(self.model), optimiser, tuple(starts), record)
+        record = recorded(epoch, self.number, phase)
+        position = number, epoch.epoch, self.labels
+        return Halt(*position, weights(self.model), optimiser, tuple(starts), record, self.networks)
+
+
+def recorded(epoch: Epoch, task: int, phase: Phase) -> EpochRecord:
+    """What the log stores about an epoch."""
+    return EpochRecord(
+        task=task,
+        phase=phase.name,
+        epoch=epoch.epoch + 1,
+        epochs=phase.epochs,
+        loss=epoch.loss,
+        lr=epoch.lr,
+        images=epoch.images,
+        seconds=epoch.seconds,
+    )

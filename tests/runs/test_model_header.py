@@ -70,8 +70,12 @@ def harmless(key: Key, how: str) -> bool:
             "momentum", "nesterov", "weight_decay", "schedule", "milestones", "gamma", "decay_by_task",
             "restarts", "iterations", "tolerance", "l2", "features", "refresh", "ids", "policy", "select", "reading",
             "mirror", "cluster", "pseudo", "labeler", "rotations", "contrast", "transform", "refine", "trust",
+            "networks",
         }  # fmt: skip
-        return last in optional or key in (("config", "cluster", "name"), ("config", "optim", "name"))
+        named = (
+            ("config", section, name) for section, name in (("cluster", "name"), ("optim", "name"), ("pseudo", "arch"))
+        )
+        return last in optional or key in named
     valid: dict[str, set[str | int]] = {
         "null": {"inputs"} if key[0] == "estimator" else set(),
         "true": {"labelled", "mirrors", "jitter", "final_relu", "nesterov", "decay_by_task", "l2", "mirror"},

@@ -61,7 +61,7 @@ def reproduce(flags: ReproduceFlags) -> None:
     from whorl.runs.files import make_folder
     from whorl.runs.owned import Owned
     from whorl.runs.precision import settled
-    from whorl.runtime import Runtime, find_device
+    from whorl.runtime import Runtime, find_device, threads_per_job
 
     runtime = Runtime(find_device(flags.device), compile=flags.compile_)
     jobs = flags.jobs or (min(os.cpu_count() or 1, MOST_JOBS) if runtime.device == "cpu" else 1)
@@ -70,7 +70,7 @@ def reproduce(flags: ReproduceFlags) -> None:
     def settle(config: ExperimentConfig, data: Dataset) -> ExperimentConfig:
         return settled(config, data, flags.out, runtime, flags.notify)
 
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    threads = threads_per_job(jobs)
     torch.set_num_threads(threads)
     images = _loader(directories, flags.dry_run)
     prepared = prepare(paper, needs, recipe, budget, range(seeds), images, flags.out, settle)

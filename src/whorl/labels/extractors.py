@@ -35,6 +35,8 @@ class Sight:
     dim: int
     """The number of features of the backbone."""
     seed: int
+    networks: Callable[[ImageSource], FloatArray] | None = None
+    """By the networks that were trained for pseudo labels, side by side; None if there are none."""
 
 
 Extractor = Callable[[ImageSource, Sight], FloatArray]
@@ -51,6 +53,12 @@ def initial(images: ImageSource, sight: Sight) -> FloatArray:
     return sight.initial(images)
 
 
+def networks(images: ImageSource, sight: Sight) -> FloatArray:
+    """The features of the networks that were trained on the initial delivery for pseudo labels, side by side."""
+    assert sight.networks is not None
+    return sight.networks(images)
+
+
 def scratch(images: ImageSource, sight: Sight) -> FloatArray:
     """The features of a random network."""
     return sight.random(images)
@@ -61,7 +69,13 @@ def pca(images: ImageSource, sight: Sight) -> FloatArray:
     return principal_components(images, sight.inputs, sight.dim, sight.seed)
 
 
-EXTRACTORS: dict[str, Extractor] = {"current": current, "first": initial, "scratch": scratch, "pca": pca}
+EXTRACTORS: dict[str, Extractor] = {
+    "current": current,
+    "first": initial,
+    "networks": networks,
+    "scratch": scratch,
+    "pca": pca,
+}
 GROUP = "whorl.extractors"
 """The entry point group of third-party extractors."""
 

@@ -55,7 +55,13 @@ class Labeler:
             return extract(images)
         turns = range(4 if self.config.transform == "turns" and inputs.kind == "images" else 1)
         mirrors = (False, True) if inputs.mirrors else (False,)
-        return side_by_side([[extract(_seen(images, turn, mirror)) for mirror in mirrors] for turn in turns])
+        networks = self.config.networks if self.config.features == "networks" else 1
+
+        def by_network(turn: int, mirror: bool) -> list[FloatArray]:
+            return np.split(extract(_seen(images, turn, mirror)), networks, axis=1)
+
+        views = [zip(*(by_network(turn, mirror) for mirror in mirrors), strict=True) for turn in turns]
+        return side_by_side([mirrored for turned in views for mirrored in turned])
 
     def due(self, delivery: Delivery, done: int, epochs: int) -> bool:
         """Whether to cluster again after ``done`` of the ``epochs`` epochs of phase 0 (UPL-K)."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from whorl import registry
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
-from whorl.nets.resnet import resnet18, resnet18_small, resnet32, tiny
+from whorl.nets.resnet import resnet14_wide, resnet18, resnet18_small, resnet32, tiny
 from whorl.nets.vectors import Identity, Mlp
 from whorl.runtime import Runtime
 from whorl.seeds import generator
@@ -42,6 +42,7 @@ Factory = Callable[[Inputs, bool], Backbone]
 
 BACKBONES: dict[str, Factory] = {
     "resnet32": lambda inputs, final_relu: resnet32(final_relu),
+    "resnet14-wide": lambda inputs, final_relu: resnet14_wide(final_relu),
     "resnet18": lambda inputs, final_relu: resnet18(final_relu),
     "resnet18-small": lambda inputs, final_relu: resnet18_small(final_relu),
     "tiny": lambda inputs, final_relu: tiny(final_relu),
@@ -51,7 +52,7 @@ BACKBONES: dict[str, Factory] = {
 GROUP = "whorl.nets"
 """The entry point group of third-party backbones."""
 FOR_VECTORS = ("identity", "mlp")
-FOR_IMAGES = ("resnet32", "resnet18", "resnet18-small", "tiny")
+FOR_IMAGES = ("resnet32", "resnet14-wide", "resnet18", "resnet18-small", "tiny")
 
 
 def find(name: str) -> Factory:

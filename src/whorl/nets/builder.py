@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
@@ -16,6 +16,11 @@ from whorl.nets.model import Model
 from whorl.nets.resnet import fold
 from whorl.runtime import Runtime
 from whorl.seeds import derive
+
+AUTO = "auto"
+WIDER = {"resnet32": "resnet14-wide"}
+"""The architecture of networks for pseudo labels, where another one gives better labels than that of the model
+(docs/results.md, "Better labels")."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,13 @@ class Builder:
         if state is not None:
             model.restore(state)
         return self.runtime.place(model)
+
+    def beside(self, arch: str, seed: int) -> Builder:
+        """A builder of networks with linear heads, of another architecture or (``auto``) one that suits this one."""
+        asked = arch if arch != AUTO else WIDER.get(self.net.arch, self.net.arch)
+        given = self.given if asked == self.net.arch else None
+        net = NetConfig(arch=asked, head="linear", final_relu=True)
+        return replace(self, net=net, seed=seed, given=given)
 
     def random_backbone(self) -> nn.Module:
         """A frozen backbone with random weights, always the same for a seed."""

@@ -7,9 +7,9 @@ runs. Files without a hash, of older versions, are read; an empty ``run`` stores
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
@@ -130,6 +130,8 @@ def _about(run: str) -> dict[str, object]:
 def save_task(folder: Path, number: int, state: State, labels: Labelling, run: str = "") -> None:
     """Write the files of a finished task: the model and the labels it was learned with, then the exemplars."""
     tensors = nest("model", state.model) | {"labels": torch.from_numpy(labels.ids)}
+    if number == 1:
+        tensors |= nest_all("network", state.networks)
     write_tensors(task_file(folder, number), tensors, {**_about(run), **state_header(state)})
     memory = dict(state.memory)
     if state.means is not None:
@@ -150,12 +152,13 @@ def memory_file(folder: Path, number: int) -> Path:
 def load_task(folder: Path, number: int, inputs: Inputs, run: str = "") -> State:
     """The state after task ``number``. Files of format 1 lack the input preparation, which ``inputs`` replaces."""
     model, header = load_model(folder, number, run)
-    initial = model if number == 1 else load_model(folder, 1, run)[0]
+    initial, networks = load_networks(folder, run)
     sizes = header.sizes or _sizes(folder, number)
     path = memory_file(folder, number)
     tensors, _ = read_part(path, Header, run)
     with belonging(path):
-        return assembled(model, initial, tensors, sizes, header.names, header.inputs or inputs)
+        state = assembled(model, initial, tensors, sizes, header.names, header.inputs or inputs)
+    return replace(state, networks=networks)
 
 
 def assembled(
@@ -214,6 +217,13 @@ def load_model(folder: Path, task: int, run: str = "") -> tuple[dict[str, Tensor
         return model_of("model", tensors), header
 
 
+def load_networks(folder: Path, run: str = "") -> tuple[dict[str, Tensor], tuple[dict[str, Tensor], ...]]:
+    """The model after task 1, and the networks beside it."""
+    tensors, _ = _read_task(folder, 1, run)
+    with belonging(task_file(folder, 1)):
+        return model_of("model", tensors), unnest_all("network", tensors)
+
+
 def _read_task(folder: Path, task: int, run: str) -> tuple[dict[str, Tensor], StateHeader]:
     """The content of the file of a task; raises if it is the file of another task."""
     path = task_file(folder, task)
@@ -229,6 +239,19 @@ def model_of(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     if model["head.weight"].ndim != 2:
         raise ValueError("head.weight is not a matrix")
     return model
+
+
+def nest_all(prefix: str, models: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The weights of several models under one prefix, numbered from 0."""
+    return {key: value for n, model in enumerate(models) for key, value in nest(f"{prefix}.{n}", model).items()}
+
+
+def unnest_all(prefix: str, tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], ...]:
+    """The models that :func:`nest_all` has numbered; raises like :func:`model_of`."""
+    found = list[dict[str, Tensor]]()
+    while any(name.startswith(f"{prefix}.{len(found)}.") for name in tensors):
+        found.append(model_of(f"{prefix}.{len(found)}", tensors))
+    return tuple(found)
 
 
 def load_labels(folder: Path, task: int, run: str = "") -> IntArray:
@@ -250,8 +273,7 @@ def save_epoch(path: Path, task: int, halt: Halt, spent: Spent, log: int, run: s
     if len(halt.labels.unsure):
         tensors["unsure"] = torch.from_numpy(halt.labels.unsure)
     tensors |= nest("model", halt.model) | nest("optimiser", halt.optimiser)
-    for number, start in enumerate(halt.starts):
-        tensors |= nest(f"start.{number}", start)
+    tensors |= nest_all("start", halt.starts) | nest_all("network", halt.networks)
     about = Position(
         run=run,
         format=FORMAT,
@@ -279,9 +301,11 @@ def load_epoch(path: Path, run: str = "") -> tuple[Position, Halt | None, Spent]
         ids = numbers(tensors, "labels", where.known + where.new)
         unsure = numbers(tensors, "unsure", len(ids)) if "unsure" in tensors else ids[:0]
         labels = Labelling.of_groups(ids - where.known, where.known, where.new, unsure)
-        starts = tuple(model_of(f"start.{number}", tensors) for number in range(where.starts))
+        starts, networks = unnest_all("start", tensors), unnest_all("network", tensors)
+        if len(starts) != where.starts:
+            raise ValueError(f"it has {len(starts)} of {where.starts} starts")
         model, optimiser = model_of("model", tensors), unnest("optimiser", tensors)
-        return where, Halt(where.phase, where.epoch, labels, model, optimiser, starts), spent
+        return where, Halt(where.phase, where.epoch, labels, model, optimiser, starts, networks=networks), spent
 
 
 @contextmanager

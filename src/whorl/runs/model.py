@@ -25,10 +25,12 @@ from whorl.runs.checkpoint import (
     assembled,
     belonging,
     model_of,
+    nest_all,
     numbers,
     read_header,
     require_samples,
     state_header,
+    unnest_all,
 )
 from whorl.runs.files import header, nest, read_tensors, unnest, write_tensors
 from whorl.state import State
@@ -92,6 +94,7 @@ def save_state(path: Path, state: State, about: Mapping[str, Any]) -> None:
     tensors = nest("model", state.model) | nest("initial", state.initial) | nest("memory", state.memory)
     if state.means is not None:
         tensors["means"] = torch.from_numpy(state.means)
+    tensors |= nest_all("network", state.networks)
     for number, samples in enumerate(state.past):
         tensors[f"past.{number}.images"] = samples.images.read(np.arange(len(samples)))
         tensors[f"past.{number}.labels"] = torch.from_numpy(samples.labels)
@@ -116,7 +119,8 @@ def load_state(path: Path, schema: type[H]) -> tuple[State, H]:
         model, initial = model_of("model", tensors), unnest("initial", tensors)
         memory = unnest("memory", tensors) | ({"means": tensors["means"]} if "means" in tensors else {})
         state = assembled(model, initial, memory, found.sizes, found.names, found.inputs)
-    return replace(state, past=tuple(past)), found
+        networks = unnest_all("network", tensors)
+    return replace(state, past=tuple(past), networks=networks), found
 
 
 def _samples(prefix: str, tensors: dict[str, Tensor], about: ModelHeader) -> Samples:

@@ -307,14 +307,14 @@ class Run:
         """The labels that each of the tasks 1 to ``tasks`` was learned with."""
         return [checkpoint.load_labels(self.path, number, self.config.hash) for number in range(1, tasks + 1)]
 
-    def task1_model(self) -> dict[str, Tensor]:
-        """The model after task 1."""
-        return checkpoint.load_model(self.path, 1, self.config.hash)[0]
+    def task1_networks(self) -> tuple[dict[str, Tensor], tuple[dict[str, Tensor], ...]]:
+        """The model after task 1, and the networks beside it."""
+        return checkpoint.load_networks(self.path, self.config.hash)
 
     def has_task1(self) -> bool:
         """Whether task 1 is finished and its model can be read."""
         try:
-            return bool(self.scores().steps and self.task1_model())
+            return bool(self.scores().steps and self.task1_networks())
         except WhorlError:
             return False
 

@@ -25,6 +25,8 @@ def task1_key(config: ExperimentConfig) -> str:
         "train": [train.first_epochs, train.batch, train.augment, *train.sizes, *train.asides(initial=True)],
         "optim": config.optim.at(1).model_dump(mode="json"),
     }
+    if config.pseudo.networks:
+        depends["networks"] = [config.pseudo.networks, config.pseudo.arch]
     if type(method).task1 is Method.task1:
         depends |= {"train": train.model_dump(mode="json"), "memory": [config.memory.policy, config.memory.quota]}
     return digest(depends)
