@@ -52,6 +52,13 @@ def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bo
             f"`pseudo.networks={pseudo.networks}` trains networks that `pseudo.features={pseudo.features}` does not "
             "use; set `pseudo.features=networks`, or `pseudo.networks=0`"
         )
+    if pseudo.whiten and pseudo.features not in ("first", "networks"):
+        raise WhorlError(
+            f"`pseudo.whiten` is learned in the initial task, and `pseudo.features={pseudo.features}` may change after "
+            "it; set `pseudo.features` to first or networks, or `pseudo.whiten=false`"
+        )
+    if pseudo.whiten and pseudo.refine:
+        raise WhorlError("`pseudo.whiten` is learned from unrefined features; leave out `pseudo.refine`")
     if pseudo.arch != AUTO:
         backbone.find(pseudo.arch)
     if pseudo.trust < 1 and method.needs_past:

@@ -185,6 +185,8 @@ class PseudoConfig(Section):
     arch: str = "auto"
     """The architecture of these networks. ``auto`` is a wide ResNet-14 in place of ResNet-32, else that of the
     model."""
+    whiten: bool = False
+    """Divide the features ``first`` or ``networks`` by their spread within the classes of the initial task."""
     refine: int = Field(0, ge=0, le=MOST_EPOCHS)
     """Epochs for which a copy of the extractor's network is trained on the delivery without labels, by rotations and
     contrast, before its features are clustered."""
@@ -230,6 +232,7 @@ _NEWER: Tree = {
     "pseudo.transform": "none",
     "pseudo.networks": 0,
     "pseudo.arch": "auto",
+    "pseudo.whiten": False,
     "pseudo.refine": 0,
     "pseudo.trust": 1.0,
 }
@@ -262,7 +265,8 @@ class LearnerConfig(Section):
     cluster : ClusterConfig
         ``name``, ``restarts``, ``iterations``, ``tolerance`` and ``l2``.
     pseudo : PseudoConfig
-        ``features``, ``networks``, ``arch``, ``transform``, ``refine``, ``trust``, ``refresh`` and ``ids``.
+        ``features``, ``networks``, ``arch``, ``transform``, ``whiten``, ``refine``, ``trust``, ``refresh`` and
+        ``ids``.
     memory : MemoryConfig
         ``policy``, ``quota``, ``select``, ``reading`` and ``mirror``.
     """

@@ -19,6 +19,7 @@ from whorl.errors import WhorlError
 from whorl.fit import Purpose
 from whorl.labels import extractors
 from whorl.labels.labeler import Labeler
+from whorl.labels.whiten import Whitening
 from whorl.memory.holdout import hold_out, stored_ranks
 from whorl.memory.memory import Memory
 from whorl.memory.select import Selection, get_selector
@@ -73,6 +74,7 @@ class Learner:
         self._initial = self.frozen
         self._initial_weights = weights(self.model)
         self._networks = Networks.of(config, self._builder, self.inputs, self.runtime)
+        self._whitening: Whitening | None = None
         self.memory: Memory = Memory(config.memory.policy, config.memory.quota)
         self.means: FloatArray | None = None
         self.sizes: tuple[int, ...] = ()
@@ -165,6 +167,7 @@ class Learner:
             self.inputs,
             self.past,
             self._networks.weights(),
+            self._whitening.state() if self._whitening else {},
         )
 
     def restore(self, state: State) -> None:
@@ -175,6 +178,7 @@ class Learner:
         self.inputs, self.sizes, self.past = state.inputs, state.sizes, state.past
         networks = Networks.of(self.config, self._builder, self.inputs, self.runtime)
         self._networks = networks.restored(state.networks)
+        self._whitening = Whitening.from_state(state.whitening) if self.config.pseudo.whiten else None
         self.model = self._builder.model(state.model)
         self.frozen = self.model.frozen()
         if state.initial:
@@ -222,16 +226,25 @@ class Learner:
         how = Selection(selector, quota, seed, reading, self.labeler.clusterer)
         memory, seen = updated(self.memory, update, how)
         means = exemplar_means(memory, seen, training.features, self._mirror) if len(memory) else None
+        whitening = self._whitened(training, networks) if number == 1 else self._whitening
         frozen, initial = training.model.frozen(), weights(training.model) if number == 1 else self._initial_weights
         # Nothing is computed from here on, so that an interrupt cannot leave half of a step behind.
         self.model, self.frozen, self.memory, self.means = training.model, frozen, memory, means
         self._initial, self._initial_weights = frozen if number == 1 else self._initial, initial
-        self._networks = networks
+        self._networks, self._whitening = networks, whitening
         self.labels, self.settled = labels, settled
         self.sizes = (*self.sizes, labels.new)
         self.names = (*self.names, *(names or labels.new_ids.tolist()))
         if self.method.needs_past:
             self.past = (*self.past, Samples(_copied(training.delivery.images), labels.ids))
+
+    def _whitened(self, training: Training, networks: Networks) -> Whitening | None:
+        """How features are whitened, learned from the initial delivery, if the config asks for it."""
+        if not self.config.pseudo.whiten:
+            return None
+        extract = networks.features if self.config.pseudo.features == "networks" else training.features
+        found = self.labeler.features(training.delivery.images, extract, self.inputs)
+        return Whitening.fit(found, training.labels.ids)
 
     @property
     def _mirror(self) -> bool:
@@ -301,6 +314,7 @@ class Learner:
             dim=self.model.dim,
             seed=self.config.seed,
             networks=self._networks.features if self._networks.models else None,
+            whitening=self._whitening,
         )
 
 

@@ -37,8 +37,7 @@ def _best(conditions: Conditions) -> Tree:
     if conditions.vectors:
         return {"cluster": {"l2": True}}
     return {
-        "pseudo": {"features": "first", "transform": "root"},
-        "train": {"rotations": "initial"},
+        "pseudo": {"features": "networks", "networks": 2, "transform": "root", "whiten": True},
         "cluster": {"name": "sinkhorn"},
     }
 
@@ -95,8 +94,9 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
     pseudo, own = tree.get("pseudo", {}), asked.get("pseudo", {})
     if pseudo.get("refresh") and "features" not in own:
         pseudo.pop("features", None)  # of the labeler; a refresh clusters the model in training
-    if pseudo.get("features") != "networks" and "networks" not in own:
-        pseudo.pop("networks", None)
+    if pseudo.get("features") != LABELERS[labeler](known).get("pseudo", {}).get("features"):
+        for key in {"networks", "whiten"} - own.keys():  # those of the labeler go with its features
+            pseudo.pop(key, None)
     options = {key: value for key, value in tree.get("method", {}).items() if key != "name"}
     tree["method"] = {"name": method.name, **checked(method, options, "method").model_dump()}
     return tree

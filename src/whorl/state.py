@@ -30,3 +30,5 @@ class State:
     """All samples learned so far, for a method that declares ``needs_past``."""
     networks: tuple[dict[str, Tensor], ...] = ()
     """The networks that were trained on the initial delivery for pseudo labels alone."""
+    whitening: dict[str, Tensor] = field(default_factory=dict)
+    """How features are whitened for pseudo labels; empty if they are not."""

@@ -134,17 +134,18 @@ def test_the_battery(method: str, tmp_path: Path) -> None:
 
 def test_what_it_stands_for() -> None:
     config = resolve({"data": {"name": "digits"}, "labeler": "best"})
-    assert (config.pseudo.features, config.pseudo.transform, config.pseudo.refine) == ("first", "root", 0)
-    assert (config.train.rotations, config.train.contrast, config.cluster.name) == ("initial", "never", "sinkhorn")
-    plain = resolve({"data": {"name": "digits"}, "labeler": "best", "train": {"rotations": "never"}})
-    assert (plain.pseudo.transform, plain.train.rotations) == ("root", "never")
+    assert (config.pseudo.features, config.pseudo.networks, config.pseudo.arch) == ("networks", 2, "auto")
+    assert (config.pseudo.transform, config.pseudo.whiten, config.cluster.name) == ("root", True, "sinkhorn")
+    assert config.train.asides(initial=True) == ()
+    plain = resolve({"data": {"name": "digits"}, "labeler": "best", "pseudo": {"whiten": False}})
+    assert (plain.pseudo.networks, plain.pseudo.whiten) == (2, False)
     usual = resolve({"data": {"name": "digits"}})
     assert usual.hash == resolve({"data": {"name": "digits"}, "labeler": "paper"}).hash
     assert len({usual.hash, plain.hash, config.hash}) == 3
 
 
 @pytest.mark.parametrize(
-    "key", ["pseudo.features='current'", "pseudo.transform='none'", "train.rotations='never'", "train.sizes=[]"]
+    "key", ["pseudo.features='current'", "pseudo.transform='none'", "pseudo.whiten=false", "train.sizes=[]"]
 )
 def test_a_stored_config_names_the_same_run(key: str, tmp_path: Path) -> None:
     """Also where it sets a key back to the value it has without a labeler or a recipe."""
@@ -157,9 +158,12 @@ def test_a_stored_config_names_the_same_run(key: str, tmp_path: Path) -> None:
 def test_other_choices_of_the_user_replace_what_does_not_go_with_them() -> None:
     base = {"data": {"name": "digits"}, "labeler": "best"}
     refreshed = resolve({**base, "pseudo": {"refresh": 2}})
-    assert (refreshed.pseudo.features, refreshed.pseudo.refine, refreshed.pseudo.transform) == ("current", 0, "root")
+    assert (refreshed.pseudo.features, refreshed.pseudo.networks, refreshed.pseudo.whiten) == ("current", 0, False)
+    assert refreshed.pseudo.transform == "root"
     components = resolve({**base, "pseudo": {"features": "pca"}})
-    assert (components.pseudo.features, components.pseudo.refine) == ("pca", 0)
+    assert (components.pseudo.features, components.pseudo.networks) == ("pca", 0)
+    own = resolve({**base, "pseudo": {"features": "first", "whiten": True}})
+    assert (own.pseudo.features, own.pseudo.networks, own.pseudo.whiten) == ("first", 0, True)
     check(refreshed)
     check(components)
 

@@ -70,11 +70,9 @@ def harmless(key: Key, how: str) -> bool:
             "momentum", "nesterov", "weight_decay", "schedule", "milestones", "gamma", "decay_by_task",
             "restarts", "iterations", "tolerance", "l2", "features", "refresh", "ids", "policy", "select", "reading",
             "mirror", "cluster", "pseudo", "labeler", "rotations", "contrast", "transform", "refine", "trust",
-            "networks",
+            "networks", "whiten",
         }  # fmt: skip
-        named = (
-            ("config", section, name) for section, name in (("cluster", "name"), ("optim", "name"), ("pseudo", "arch"))
-        )
+        named = [("config", "cluster", "name"), ("config", "optim", "name"), ("config", "pseudo", "arch")]
         return last in optional or key in named
     valid: dict[str, set[str | int]] = {
         "null": {"inputs"} if key[0] == "estimator" else set(),

@@ -10,6 +10,7 @@ from sklearn.metrics import euclidean_distances
 from whorl.cluster.balance import balanced
 from whorl.cluster.base import Clusters, Options, checked, filled, partition, reproducible
 from whorl.cluster.kmeans import KMeans
+from whorl.seeds import derive
 from whorl.types import FloatArray
 
 ENTROPY = 0.05
@@ -21,21 +22,26 @@ SWEEPS = 20
 
 
 class Sinkhorn(Options):
-    """k-means with clusters whose sizes differ by at most one.
+    """k-means with clusters whose sizes differ by at most one; the best of several restarts is kept.
 
-    Starting from the centres of k-means, two steps alternate. Sinkhorn-Knopp iterations (Cuturi 2013, "Sinkhorn
-    distances") assign the samples softly to clusters of equal total weight, and each centre becomes the weighted mean
-    of its samples. Asano et al. 2020, "Self-labelling via simultaneous clustering and representation learning", use the
-    same transport on the outputs of a classifier to make pseudo labels. Then hard assignments, computed exactly by
-    ``balanced``, alternate with the means in the same way. Each of the two loops ends after ``iterations``, or when the
-    relative decrease of the cost is less than ``tolerance``. At the end, no other balanced assignment to the final
-    centres has a cost that is lower by more than this.
+    Each starts from the centres of one run of k-means. Then two steps alternate. Sinkhorn-Knopp iterations (Cuturi
+    2013, "Sinkhorn distances") assign the samples softly to clusters of equal total weight, and each centre becomes the
+    weighted mean of its samples. Asano et al. 2020, "Self-labelling via simultaneous clustering and representation
+    learning", use the same transport on the outputs of a classifier to make pseudo labels. Then hard assignments,
+    computed exactly by ``balanced``, alternate with the means in the same way. Each of the two loops ends after
+    ``iterations``, or when the relative decrease of the cost is less than ``tolerance``. At the end, no other balanced
+    assignment to the final centres has a cost that is lower by more than this.
     """
 
     def fit_predict(self, features: FloatArray, k: int, seed: int) -> Clusters:
         """Group the rows of ``features`` [n, d] into ``k`` clusters."""
         points = checked(features, k, self.l2)
-        centres = KMeans(self.restarts, self.iterations, self.tolerance).fit_predict(points, k, seed).centres
+        runs = (self._run(points, k, derive(seed, "restart", number)) for number in range(self.restarts))
+        return filled(points, min(runs, key=lambda found: found.inertia))
+
+    def _run(self, points: FloatArray, k: int, seed: int) -> Clusters:
+        """One of the restarts."""
+        centres = KMeans(1, self.iterations, self.tolerance).fit_predict(points, k, seed).centres
         with reproducible():
             cost = _distances(points, centres)
             entropy = (
@@ -57,7 +63,7 @@ class Sinkhorn(Options):
                 if again.inertia >= best.inertia * (1 - self.tolerance):
                     break
                 best = again
-        return filled(points, best)
+        return best
 
 
 def transport(

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from whorl import registry
 from whorl.cluster.base import random_state
 from whorl.data.inputs import Inputs
+from whorl.labels.whiten import Whitening
 from whorl.nets.extract import BATCH
 from whorl.types import FloatArray, ImageSource
 
@@ -37,6 +38,8 @@ class Sight:
     seed: int
     networks: Callable[[ImageSource], FloatArray] | None = None
     """By the networks that were trained for pseudo labels, side by side; None if there are none."""
+    whitening: Whitening | None = None
+    """What is done to the features before they are clustered."""
 
 
 Extractor = Callable[[ImageSource, Sight], FloatArray]

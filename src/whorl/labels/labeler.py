@@ -41,6 +41,8 @@ class Labeler:
         if not known:
             raise WhorlError("the initial delivery needs labels; later ones can come without")
         features = self.features(delivery.images, lambda images: self.extractor(images, sight), sight.inputs)
+        if sight.whitening:
+            features = sight.whitening(features)
         groups = self.clusterer.fit_predict(features, delivery.new, derive(self.seed, "cluster", number)).labels
         return self._labelling(features, groups, known, delivery.new)
 
@@ -50,7 +52,7 @@ class Labeler:
         return Labelling.of_groups(groups, known, new, unsure(points, groups, new, self.config.trust))
 
     def features(self, images: ImageSource, extract: Callable[[ImageSource], FloatArray], inputs: Inputs) -> FloatArray:
-        """What is clustered: the features by ``extract``, transformed as ``pseudo.transform`` says."""
+        """The features by ``extract``, transformed as ``pseudo.transform`` says."""
         if self.config.transform == "none":
             return extract(images)
         turns = range(4 if self.config.transform == "turns" and inputs.kind == "images" else 1)

@@ -131,7 +131,7 @@ def save_task(folder: Path, number: int, state: State, labels: Labelling, run: s
     """Write the files of a finished task: the model and the labels it was learned with, then the exemplars."""
     tensors = nest("model", state.model) | {"labels": torch.from_numpy(labels.ids)}
     if number == 1:
-        tensors |= nest_all("network", state.networks)
+        tensors |= nest_all("network", state.networks) | nest("whitening", state.whitening)
     write_tensors(task_file(folder, number), tensors, {**_about(run), **state_header(state)})
     memory = dict(state.memory)
     if state.means is not None:
@@ -152,13 +152,15 @@ def memory_file(folder: Path, number: int) -> Path:
 def load_task(folder: Path, number: int, inputs: Inputs, run: str = "") -> State:
     """The state after task ``number``. Files of format 1 lack the input preparation, which ``inputs`` replaces."""
     model, header = load_model(folder, number, run)
-    initial, networks = load_networks(folder, run)
+    first, _ = _read_task(folder, 1, run)
     sizes = header.sizes or _sizes(folder, number)
+    with belonging(task_file(folder, 1)):
+        initial, networks = model_of("model", first), unnest_all("network", first)
     path = memory_file(folder, number)
     tensors, _ = read_part(path, Header, run)
     with belonging(path):
         state = assembled(model, initial, tensors, sizes, header.names, header.inputs or inputs)
-    return replace(state, networks=networks)
+    return replace(state, networks=networks, whitening=unnest("whitening", first))
 
 
 def assembled(

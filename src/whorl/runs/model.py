@@ -94,7 +94,7 @@ def save_state(path: Path, state: State, about: Mapping[str, Any]) -> None:
     tensors = nest("model", state.model) | nest("initial", state.initial) | nest("memory", state.memory)
     if state.means is not None:
         tensors["means"] = torch.from_numpy(state.means)
-    tensors |= nest_all("network", state.networks)
+    tensors |= nest_all("network", state.networks) | nest("whitening", state.whitening)
     for number, samples in enumerate(state.past):
         tensors[f"past.{number}.images"] = samples.images.read(np.arange(len(samples)))
         tensors[f"past.{number}.labels"] = torch.from_numpy(samples.labels)
@@ -120,7 +120,7 @@ def load_state(path: Path, schema: type[H]) -> tuple[State, H]:
         memory = unnest("memory", tensors) | ({"means": tensors["means"]} if "means" in tensors else {})
         state = assembled(model, initial, memory, found.sizes, found.names, found.inputs)
         networks = unnest_all("network", tensors)
-    return replace(state, past=tuple(past), networks=networks), found
+    return replace(state, past=tuple(past), networks=networks, whitening=unnest("whitening", tensors)), found
 
 
 def _samples(prefix: str, tensors: dict[str, Tensor], about: ModelHeader) -> Samples:
