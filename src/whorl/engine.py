@@ -144,6 +144,10 @@ class Learner:
             if name not in shapes or (value.ndim and value.shape != shapes[name]) or not value.is_floating_point():
                 raise WhorlError(f"the optimiser's {key} of {name} does not fit this network")
 
+    def take_networks(self, networks: Sequence[Tensors]) -> None:
+        """Take over the networks for pseudo labels that another learner has trained, before learning anything."""
+        self._networks = self._networks.restored(networks)
+
     def take_over(
         self, delivery: Delivery, model: Tensors, settled: dict[str, float], networks: Sequence[Tensors] = ()
     ) -> None:

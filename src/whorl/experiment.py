@@ -24,6 +24,7 @@ from whorl.refine import NO_EXEMPLARS
 from whorl.reporter import Reporter, Silent
 from whorl.runs.checkpoint import Spent, task_file
 from whorl.runs.files import OWN_FILE, START_OVER
+from whorl.runs.networks import trained_networks
 from whorl.runs.run import Run
 from whorl.runs.task1 import task1_key
 from whorl.runtime import Runtime, threads_for
@@ -203,6 +204,8 @@ class _Session:
         halt, spent = self._position(done + 1) if done < len(self.stream) else (None, Spent())
         behind = sum(step.images for step in self.steps)
         ahead = sum(list(_passes(self.store.config, self.stream, learner.inputs))[done:])
+        if done == 0 and halt is None:
+            ahead -= self._take_networks()
         self.reporter.begin(len(self.stream), behind + ahead, behind + spent.images)
         recorded = {session.started for session in self.earlier}
         interrupted = tuple(session for session in spent.sessions if session.started not in recorded)
@@ -223,6 +226,19 @@ class _Session:
             self._score(started, spent)
             halt, spent = None, Spent()
         return tuple(self.steps)
+
+    def _take_networks(self) -> int:
+        """Networks for pseudo labels that another run has trained; returns how many images this saves."""
+        config = self.store.config
+        found = trained_networks(self.store.path.parent, config)
+        if found is None:
+            return 0
+        try:
+            self.learner.take_networks(found.networks)
+        except WhorlError:  # of a damaged or foreign file, which that run reports when it is used
+            return 0
+        self.reporter.note(f"the networks for pseudo labels are those of {found.run}")
+        return label_passes(config, len(self.stream[0].images), unlabelled=False, initial=True)
 
     def _delivered(self, number: int, delivery: Delivery, halt: Halt | None) -> Delivery:
         """What the learner receives: the delivery of the stream, with corrupted labels if the config asks for them."""

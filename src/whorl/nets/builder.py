@@ -23,6 +23,11 @@ WIDER = {"resnet32": "resnet14-wide"}
 (docs/results.md, "Better labels")."""
 
 
+def arch_beside(model: str, asked: str) -> str:
+    """The architecture of networks for pseudo labels beside a model of the architecture ``model``."""
+    return asked if asked != AUTO else WIDER.get(model, model)
+
+
 @dataclass(frozen=True)
 class Builder:
     """Makes models with the same backbone and head, on the same device."""
@@ -45,7 +50,7 @@ class Builder:
 
     def beside(self, arch: str, seed: int) -> Builder:
         """A builder of networks with linear heads, of another architecture or (``auto``) one that suits this one."""
-        asked = arch if arch != AUTO else WIDER.get(self.net.arch, self.net.arch)
+        asked = arch_beside(self.net.arch, arch)
         given = self.given if asked == self.net.arch else None
         net = NetConfig(arch=asked, head="linear", final_relu=True)
         return replace(self, net=net, seed=seed, given=given)
