@@ -1,11 +1,12 @@
-"""Accuracy of the pseudo labels of CIFAR-100 by ways to make them, from the model of task 1.
+"""Accuracy of the pseudo labels of CIFAR-100 by ways to make them, without learning the labels.
 
-    python benchmarks/labels.py --data-dir DIR [--only NAME]... [--resize 16] [--per-class 200] [--seed 0]
+    python benchmarks/labels.py --data-dir DIR [--only NAME]... [--out RUNS] [--resize 16] [--per-class 200] [--seed 0]
 
-Order A, step 10, recipe `fast`, bf16. Each way labels every delivery with a learner that has learned task 1 alone, so
-that no class-incremental training is needed. That is how `pseudo.features=first` labels them in a run; `current` would
-use a model that has learned earlier pseudo labels. Task 1 is a run below ``--out``; ways with the same training share
-it. Each result is appended to ``--out``/labels.jsonl when it is known, and a second call continues there.
+Order A, step 10, recipe `fast`. Each way labels every delivery with a learner that has learned task 1 alone, so that no
+class-incremental training is needed. That is how features of the initial model, or of networks beside it, label them in
+a run; `current` would use a model that has learned earlier pseudo labels. If a run below ``--out``, such as those of
+`whorl run`, has learned task 1 in the same way, it is taken from there. Each result is appended to
+``--out``/labels.jsonl when it is known, and a second call continues there.
 """
 
 from __future__ import annotations
@@ -17,44 +18,49 @@ from pathlib import Path
 
 import numpy as np
 
-from whorl.config import ClusterConfig, ExperimentConfig, PseudoConfig, Tree, merge, override
+from whorl import experiment
+from whorl.config import ExperimentConfig, Tree, merge, override
 from whorl.data.configured import load_configured
 from whorl.data.source import Dataset
 from whorl.data.stream import class_incremental, split_sizes
 from whorl.engine import Learner
-from whorl.experiment import run
 from whorl.metrics.match import matched_accuracy
 from whorl.recipes import resolve
 from whorl.reporter import Silent
-from whorl.runs.run import Run
+from whorl.runs.run import Run, stored
+from whorl.runs.task1 import task1_key
 from whorl.runtime import Runtime
 
+FIRST: Tree = {"pseudo": {"features": "first"}}
 ROOT: Tree = {"pseudo": {"features": "first", "transform": "root"}}
-TURNED: Tree = {"pseudo": {"features": "first", "transform": "turns"}}
+WHITE: Tree = {"pseudo": {"whiten": True}}
 SINKHORN: Tree = {"cluster": {"name": "sinkhorn"}}
-ROTATED: Tree = {"train": {"rotations": "initial"}}
-CONTRASTED: Tree = merge(ROTATED, {"train": {"contrast": "initial"}})
+ONE, TWO = ({"pseudo": {"features": "networks", "networks": n, "transform": "root"}} for n in (1, 2))
+SAME: Tree = {"pseudo": {"arch": "resnet32"}}
 WAYS: dict[str, Tree] = {
-    "paper": {},
-    "root": ROOT,
-    "root, gmm": merge(ROOT, {"cluster": {"name": "gmm"}}),
-    "root, sinkhorn": merge(ROOT, SINKHORN),
-    "rotations": merge(ROOT, ROTATED),
+    "first model": FIRST,
+    "first model, root": ROOT,
+    "first model, root, gmm": merge(ROOT, {"cluster": {"name": "gmm"}}),
+    "first model, root, sinkhorn": merge(ROOT, SINKHORN),
+    "first model, root, whitened": merge(ROOT, WHITE),
+    "first model, root, whitened, sinkhorn": merge(ROOT, WHITE, SINKHORN),
+    "first model with rotations, root, sinkhorn": merge(ROOT, SINKHORN, {"train": {"rotations": "initial"}}),
+    "one network, sinkhorn": merge(ONE, SINKHORN),
+    "one network, whitened, sinkhorn": merge(ONE, WHITE, SINKHORN),
+    "one ResNet-32, sinkhorn": merge(ONE, SAME, SINKHORN),
+    "one ResNet-32, whitened, sinkhorn": merge(ONE, SAME, WHITE, SINKHORN),
+    "two networks": TWO,
+    "two networks, sinkhorn": merge(TWO, SINKHORN),
+    "two networks, whitened": merge(TWO, WHITE),
     "best": {"labeler": "best"},
-    "contrast": merge(ROOT, CONTRASTED),
-    "contrast, turns": merge(TURNED, CONTRASTED),
-    "contrast, sinkhorn": merge(ROOT, CONTRASTED, SINKHORN),
-    "contrast, turns, sinkhorn": merge(TURNED, CONTRASTED, SINKHORN),
-    "contrast, sinkhorn, refined": merge(ROOT, CONTRASTED, SINKHORN, {"pseudo": {"refine": 9}}),
 }
 
 
 def labelled(config: ExperimentConfig, data: Dataset, out: Path) -> dict[str, object]:
     """The accuracy of the labels of each delivery, and the seconds per delivery."""
-    one = {"stream": config.stream.model_copy(update={"tasks": 1})}
-    later = {"labeler": "paper", "pseudo": PseudoConfig(), "cluster": ClusterConfig()}  # without effect on task 1
-    first = config.model_copy(update={**one, **later})
-    task1 = Run(run(first, data, out).path, first)
+    first = config.model_copy(update={"stream": config.stream.model_copy(update={"tasks": 1})})
+    done = (run for run, _ in stored(out)[0] if task1_key(run.config) == task1_key(first) and run.has_task1())
+    task1 = Run(experiment.run(first, data, out, task1=next(done, None)).path, first)
     learner = Learner(config, data.inputs, Runtime())
     learner.restore(task1.load_task(1, data.inputs))
     sizes = split_sizes(len(data.class_names), config.stream.step, config.stream.first, config.stream.tasks)
