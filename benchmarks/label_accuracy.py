@@ -17,12 +17,12 @@ import matplotlib
 import numpy as np
 
 from whorl import papers
-from whorl.config import Tree, merge, override
 from whorl.data.configured import load_configured
 from whorl.experiment import Result, run
 from whorl.recipes import resolve
 from whorl.runs.run import Run
 from whorl.runs.task1 import task1_key
+from whorl.tree import Tree, merge, override
 
 COLUMNS = "{:>6} {:14} {:>6} | {:>6} {:>6} | {:>6} {:>6}"
 

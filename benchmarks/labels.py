@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from whorl import experiment
-from whorl.config import ExperimentConfig, Tree, merge, override
+from whorl.config import ExperimentConfig
 from whorl.data.configured import load_configured
 from whorl.data.source import Dataset
 from whorl.data.stream import class_incremental, split_sizes
@@ -30,6 +30,7 @@ from whorl.reporter import Silent
 from whorl.runs.run import Run, stored
 from whorl.runs.task1 import task1_key
 from whorl.runtime import Runtime
+from whorl.tree import Tree, merge, override
 
 FIRST: Tree = {"pseudo": {"features": "first"}}
 ROOT: Tree = {"pseudo": {"features": "first", "transform": "root"}}

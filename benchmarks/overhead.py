@@ -20,7 +20,6 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from whorl.config import OptimConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import ArraySource, Samples
 from whorl.fit import Purpose, fit
@@ -33,6 +32,7 @@ from whorl.nets.model import Model
 from whorl.nets.resnet import BasicBlock, ResNet
 from whorl.reporter import Silent
 from whorl.runtime import Runtime
+from whorl.sections import OptimConfig
 
 MEAN, STD = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
 INPUTS = Inputs.images(32, "crop_flip", MEAN, STD)

@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from whorl.config import Tree, merge, override
 from whorl.data.configured import load_configured
 from whorl.experiment import run
 from whorl.recipes import resolve
 from whorl.runs.run import Run
+from whorl.tree import Tree, merge, override
 
 FULL: Tree = {"train": {"sizes": []}}
 VARIANTS: dict[str, Tree] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from whorl.config import ExperimentConfig, override
+from whorl.config import ExperimentConfig
 from whorl.data import Dataset
 from whorl.data.configured import load_configured
 from whorl.data.stream import Stream, class_incremental
@@ -22,6 +22,7 @@ from whorl.reporter import Silent
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
 from whorl.scores import TaskScores
+from whorl.tree import override
 from whorl.types import granted
 
 BLOCKS = 8, 16, 32, 128

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whorl.config import ExperimentConfig, LearnerConfig, Tree, merge, override
+from whorl.config import ExperimentConfig, LearnerConfig
 from whorl.data.source import Dataset
 from whorl.data.stream import Stream, class_incremental, split_sizes
 from whorl.engine import Learner
@@ -20,6 +20,7 @@ from whorl.reporter import EpochRecord, Silent
 from whorl.runs.files import read_json, read_tensors, write_json, write_tensors
 from whorl.runtime import Runtime
 from whorl.scores import TaskScores, plain
+from whorl.tree import Tree, merge, override
 from whorl.types import ImageSource, IntArray
 
 OWN: dict[str, Tree] = {

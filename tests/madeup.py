@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from whorl import papers
-from whorl.config import ExperimentConfig, Tree, merge, write_toml
+from whorl.config import ExperimentConfig, write_toml
 from whorl.papers.cells import config_of
+from whorl.tree import Tree, merge
 
 HE = papers.load("he2021")
 SMALL: Tree = {"data": {"resize": 16, "per_class": 200}, "stream": {"tasks": 3}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whorl.config import LearnerConfig, Tree, merge
+from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset
 from whorl.data.stream import Stream, class_incremental
@@ -13,6 +13,7 @@ from whorl.nets.backbone import Backbone
 from whorl.recipes import resolve_learner
 from whorl.reporter import Silent
 from whorl.runtime import Runtime
+from whorl.tree import Tree, merge
 
 SMALL: Tree = {
     "train": {"first_epochs": 2, "epochs": 2, "batch": 16},

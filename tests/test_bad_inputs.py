@@ -16,8 +16,8 @@ from conftest import Call
 from madeup import asked, put
 from whorl import known
 from whorl.cli.reproduce import NOT_DOWNLOADED
-from whorl.config import parse_override, read_toml
 from whorl.errors import WhorlError
+from whorl.tree import parse_override, read_toml
 
 DIGITS = "9" * 5000
 DEEP = "[" * 4000 + "]" * 4000

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 import strangers
 from checks import OWN
 from whorl.cluster import CLUSTERERS, Clusters, KMeans
-from whorl.config import Tree, merge
 from whorl.data.inputs import Inputs
 from whorl.labels.extractors import EXTRACTORS, Sight
 from whorl.memory import SELECTORS
@@ -21,6 +20,7 @@ from whorl.methods import METHODS
 from whorl.methods.base import Method
 from whorl.nets.backbone import BACKBONES, FOR_VECTORS
 from whorl.testing import check_backbone, check_clusterer, check_extractor, check_method, check_selector
+from whorl.tree import Tree, merge
 from whorl.types import FloatArray, ImageSource, IntArray
 
 ONE_EPOCH = {"first_epochs": 1, "epochs": 1, "batch": 128}

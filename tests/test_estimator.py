@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from whorl import Inputs, Whorl, WhorlError, load_tasks
-from whorl.config import merge, override
 from whorl.data import DataOptions, load
 from whorl.data.configured import load_configured
 from whorl.data.stream import class_incremental, split_sizes
@@ -28,6 +27,7 @@ from whorl.recipes import resolve
 from whorl.runs import files
 from whorl.runs.run import Run
 from whorl.state import State
+from whorl.tree import merge, override
 from whorl.types import HIDDEN, IntArray, granted
 
 FEW = {"train.first_epochs": 2, "train.epochs": 2, "cluster.restarts": 2}

@@ -20,7 +20,6 @@ from torch.nn.utils import parameters_to_vector
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import checks
-from whorl.config import OptimConfig
 from whorl.data.inputs import Inputs, scaled
 from whorl.data.source import ArraySource, Dataset
 from whorl.errors import WhorlError
@@ -34,6 +33,7 @@ from whorl.nets.heads import CorrectedHead, LinearHead
 from whorl.nets.model import Model, weights
 from whorl.reporter import Silent
 from whorl.runtime import Runtime, find_device, threads_for
+from whorl.sections import OptimConfig
 from whorl.seeds import derive, generator
 from whorl.types import IntArray
 

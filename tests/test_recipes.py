@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 import whorl
-from whorl.config import ExperimentConfig, LearnerConfig, OptimConfig, TrainConfig, Tree, digest
+from whorl.config import ExperimentConfig, LearnerConfig
 from whorl.data import LOADERS
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
 from whorl.methods import METHODS
 from whorl.methods.base import Conditions
 from whorl.recipes import RECIPES, resolve, resolve_learner
+from whorl.sections import OptimConfig, TrainConfig
+from whorl.tree import Tree, digest
 
 
 @dataclass(frozen=True)
@@ -296,7 +298,7 @@ def test_the_optimiser_counts_only_where_it_is_not_sgd() -> None:
     tree = usual.tree()
     for key in ("sizes", "rotations", "contrast"):
         del tree["train"][key]
-    for key in ("transform", "refine", "trust"):
+    for key in ("networks", "arch", "transform", "whiten", "refine", "trust"):
         del tree["pseudo"][key]
     del tree["labeler"], tree["optim"]["name"]
     assert usual.hash == digest(tree)

@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import nn
 
 import checks
-from whorl.config import override
 from whorl.data.inputs import Inputs, scaled
 from whorl.data.source import Dataset, Samples, in_memory
 from whorl.engine import REFINING, Learner
@@ -29,6 +28,7 @@ from whorl.runs.run import Run
 from whorl.runtime import Runtime
 from whorl.schedule import learning_rate
 from whorl.seeds import generator
+from whorl.tree import override
 from whorl.types import Delivery
 
 

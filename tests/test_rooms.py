@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "whorl"
 
 ORDER = [
-    "errors", "types", "registry", "seeds", "explain", "config", "known", "schedule",
+    "errors", "types", "registry", "seeds", "explain", "tree", "sections", "config", "known", "schedule",
     "metrics", "scores", "reporter", "progress",
     "data", "runtime", "provenance", "cluster", "nets", "memory", "labels", "methods", "recipes", "check",
     "classifier", "state", "evaluate", "fit", "speed", "refine", "training", "networks",

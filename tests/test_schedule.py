@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from whorl.config import OptimConfig
 from whorl.schedule import learning_rate
+from whorl.sections import OptimConfig
 
 
 def reference(kind: str, epochs: int, per_epoch: int) -> list[float]:

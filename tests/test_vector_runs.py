@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestCentroid
 from small import deliveries, learn, small_learner
 from terminal import whorl
 from whorl.cluster import CLUSTERERS
-from whorl.config import ExperimentConfig, Tree, merge
+from whorl.config import ExperimentConfig
 from whorl.data import DataOptions, load
 from whorl.data.source import Dataset, Subset
 from whorl.errors import WhorlError
@@ -27,6 +27,7 @@ from whorl.reporter import EpochRecord, Silent
 from whorl.runs.checkpoint import load_task
 from whorl.runs.files import read_tensors, write_tensors
 from whorl.runs.run import Run
+from whorl.tree import Tree, merge
 from whorl.types import Delivery
 
 CLASSES, DIM = 6, 8

@@ -20,7 +20,7 @@ from torch import nn
 
 from whorl.check import OWN_NET, check_learner
 from whorl.classifier import Classifier, Name
-from whorl.config import LearnerConfig, Tree, checked, merge, override
+from whorl.config import LearnerConfig, checked
 from whorl.data.adapt import LARGEST, Adapted, LabelsLike, SamplesLike, adapt, label_array
 from whorl.data.inputs import Inputs
 from whorl.data.trouble import file_errors
@@ -37,6 +37,7 @@ from whorl.runs.checkpoint import belonging
 from whorl.runs.model import ADVICE, Learned, ModelHeader, is_model, load_state, save_state
 from whorl.runtime import Runtime, find_device, threads_for
 from whorl.speed import faster
+from whorl.tree import Tree, merge, override
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray
 
 E = TypeVar("E")

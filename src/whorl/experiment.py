@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from whorl.check import check_learner
-from whorl.config import ExperimentConfig, PseudoConfig
+from whorl.config import ExperimentConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset, Samples
 from whorl.data.stream import Stream, class_incremental, split_sizes
@@ -29,6 +29,7 @@ from whorl.runs.run import Run
 from whorl.runs.task1 import task1_key
 from whorl.runtime import Runtime, threads_for
 from whorl.scores import RunScores, Summary, TaskScores
+from whorl.sections import PseudoConfig
 from whorl.seeds import derive
 from whorl.training import Halt
 from whorl.types import Delivery, IntArray

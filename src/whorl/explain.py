@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, time
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from whorl.errors import WhorlError, nearest, unknown
@@ -117,3 +117,16 @@ def _toml(value: object) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key} = {_toml(each)}' for key, each in value.items())}}}"
     return value.isoformat() if isinstance(value, (date, time)) else repr(value)
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, in a few words."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, ValidationError):
+        found = error.errors(include_url=False)[0]
+        where = ".".join(map(str, found["loc"])).encode("unicode_escape").decode()[:80]
+        return f"{where}: {found['msg']}" if where else found["msg"]
+    return str(error)

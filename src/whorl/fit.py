@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from whorl.config import MOST_RATE, OptimConfig
 from whorl.data.inputs import Inputs, scaled
 from whorl.data.source import batches
 from whorl.errors import WhorlError
@@ -21,6 +20,7 @@ from whorl.nets.model import Model, Output
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
 from whorl.schedule import learning_rate
+from whorl.sections import MOST_RATE, OptimConfig
 from whorl.seeds import generator
 from whorl.types import IntArray
 

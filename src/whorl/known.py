@@ -12,7 +12,7 @@ from whorl import registry
 from whorl.errors import WhorlError, unknown
 
 if TYPE_CHECKING:
-    from whorl.config import Tree
+    from whorl.tree import Tree
 
 HUB = "hub:"
 DEFAULT_METHOD = "ours"

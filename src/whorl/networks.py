@@ -16,7 +16,7 @@ import numpy as np
 from torch import nn
 
 from whorl import refine
-from whorl.config import LearnerConfig, OptimConfig
+from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
 from whorl.errors import WhorlError, count
@@ -30,6 +30,7 @@ from whorl.nets.model import Model, weights
 from whorl.nets.resnet import fold
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
+from whorl.sections import OptimConfig
 from whorl.seeds import derive
 from whorl.training import Halt, Tensors, recorded
 from whorl.types import FloatArray, ImageSource, Labelling

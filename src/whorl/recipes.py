@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from whorl.config import ExperimentConfig, LearnerConfig, Tree, check_values, checked, merge
+from whorl.config import ExperimentConfig, LearnerConfig, check_values, checked
 from whorl.data import find_loader, traits_of
 from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.errors import WhorlError, unknown
 from whorl.known import DEFAULT_LABELER, DEFAULT_METHOD
 from whorl.methods import method_class
 from whorl.methods.base import Conditions
+from whorl.tree import Tree, merge
 
 RECIPES: dict[str, Tree] = {
     # The paper's appendix: SGD 0.1, batch 128, 120 epochs per task, divided by ten every 30, weight decay 1e-5.

@@ -15,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whorl.config import OptimConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
 from whorl.errors import WhorlError
@@ -29,6 +28,7 @@ from whorl.nets.resnet import fold
 from whorl.nets.rotations import Rotations, rotation_head
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
+from whorl.sections import OptimConfig
 from whorl.types import IntArray
 
 BATCH, EXEMPLARS = 128, 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from whorl.config import OptimConfig
+from whorl.sections import OptimConfig
 
 # One cycle: increase for this share of the phase, starting at a fraction of the peak, then decrease to almost zero.
 WARM, START, END = 0.3, 1 / 25, 1 / 250_000

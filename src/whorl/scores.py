@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from whorl.config import reason
 from whorl.errors import WhorlError
+from whorl.explain import reason
 from whorl.metrics import curves
 
 FORMAT = 2

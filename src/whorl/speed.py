@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 import torch
 
-from whorl.config import OptimConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples, in_memory
 from whorl.fit import Purpose, fit
@@ -22,6 +21,7 @@ from whorl.nets.heads import HEADS
 from whorl.nets.model import Model
 from whorl.reporter import Silent
 from whorl.runtime import Runtime, threads_for
+from whorl.sections import OptimConfig
 
 BATCH = 64
 Precision = Literal["fp32", "bf16"]

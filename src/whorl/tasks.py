@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from whorl.config import override
 from whorl.data.configured import load_configured
 from whorl.data.inputs import Inputs
 from whorl.data.source import Concat
 from whorl.data.stream import class_incremental, split_sizes
 from whorl.errors import WhorlError
 from whorl.recipes import resolve
+from whorl.tree import override
 from whorl.types import HIDDEN, ImageSource, IntArray, granted
 
 Task = tuple[ImageSource, IntArray | None, int | None]

@@ -11,10 +11,11 @@ import pytest
 
 from conftest import Call
 from whorl.cli.flags import Flags, ReproduceFlags, RunFlags
-from whorl.config import ExperimentConfig, Tree, flat
+from whorl.config import ExperimentConfig
 from whorl.errors import WhorlError
 from whorl.papers.cells import config_of
 from whorl.recipes import resolve
+from whorl.tree import Tree, flat
 
 KEYS = {
     "--data": ("digits", {"data.name": "digits"}),

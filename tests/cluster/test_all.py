@@ -12,8 +12,8 @@ from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
 from whorl.cluster import CLUSTERERS, Clusterer, Clusters, create
-from whorl.config import ClusterConfig
 from whorl.errors import WhorlError
+from whorl.sections import ClusterConfig
 
 
 def example() -> Any:

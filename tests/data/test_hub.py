@@ -11,10 +11,10 @@ import torch
 from PIL import Image
 
 import checks
-from whorl.config import DataConfig
 from whorl.data import DataOptions, load, parts
 from whorl.data.configured import load_configured
 from whorl.errors import WhorlError
+from whorl.sections import DataConfig
 
 datasets = pytest.importorskip("datasets")
 

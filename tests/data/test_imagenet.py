@@ -5,11 +5,11 @@ import pytest
 import torch
 from PIL import Image
 
-from whorl.config import DataConfig
 from whorl.data import DataOptions, FileSource, batches, load
 from whorl.data.configured import load_configured
 from whorl.data.imagenet import same_subset, subset_wnids, wnids
 from whorl.errors import WhorlError
+from whorl.sections import DataConfig
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "tinyimagenet100"
 real = pytest.mark.skipif(not SHARED.exists(), reason="Tiny ImageNet is not at ../shared/data/tinyimagenet100")

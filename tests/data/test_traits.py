@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from whorl import registry
-from whorl.config import Tree
 from whorl.data import LOADERS, DataOptions, Dataset, Notify, Traits, declares, find_loader, load, traits_of
 from whorl.data.vectors import load_vectors
 from whorl.recipes import resolve
+from whorl.tree import Tree
 
 
 @declares(Traits(224, classes=200, usual={"stream": {"step": 20}}))

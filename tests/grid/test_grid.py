@@ -16,7 +16,7 @@ from PIL import Image
 
 import checks
 from terminal import Watch, python_path
-from whorl.config import DataConfig, ExperimentConfig
+from whorl.config import ExperimentConfig
 from whorl.data.configured import load_configured
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
@@ -28,6 +28,7 @@ from whorl.grid.queue import GridState, Job, Plan, Queue, execute, plan
 from whorl.runs.changed import earlier_data
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
+from whorl.sections import DataConfig
 
 
 def setup(out: Path, workers: int = 0, **data_dirs: str) -> Setup:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import checks
 from whorl.cluster.base import Clusterer, Clusters
-from whorl.config import merge, parse_override, read_toml, write_toml
+from whorl.config import write_toml
 from whorl.data.inputs import Inputs
 from whorl.data.source import ArraySource, Dataset, Turned, VectorSource
 from whorl.engine import Learner
@@ -26,6 +26,7 @@ from whorl.runs.checkpoint import load_model
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
 from whorl.testing import check_method
+from whorl.tree import merge, parse_override, read_toml
 from whorl.types import FloatArray
 
 

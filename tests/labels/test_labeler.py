@@ -11,7 +11,6 @@ import torch
 
 from small import deliveries, learn, small_learner
 from whorl.cluster import Clusters, KMeans
-from whorl.config import PseudoConfig, override
 from whorl.data.inputs import Inputs
 from whorl.data.source import ArraySource, Dataset
 from whorl.engine import Learner
@@ -22,7 +21,9 @@ from whorl.labels.labeler import Labeler
 from whorl.nets.model import weights
 from whorl.recipes import resolve
 from whorl.reporter import Silent
+from whorl.sections import PseudoConfig
 from whorl.seeds import derive
+from whorl.tree import override
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray, Labelling, granted
 
 

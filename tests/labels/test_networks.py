@@ -13,7 +13,6 @@ from torch import nn
 
 import checks
 from whorl import Whorl
-from whorl.config import override
 from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset
 from whorl.engine import Learner
@@ -34,6 +33,7 @@ from whorl.runs.run import Run
 from whorl.runtime import Runtime
 from whorl.schedule import learning_rate
 from whorl.seeds import derive, generator
+from whorl.tree import override
 
 TWO = {"pseudo__features": "networks", "pseudo__networks": 2, "pseudo__transform": "root"}
 

@@ -12,7 +12,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 import checks
 from whorl import Whorl
 from whorl.cluster import KMeans
-from whorl.config import override
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.experiment import check, run
@@ -23,6 +22,7 @@ from whorl.recipes import resolve
 from whorl.runs.files import read_tensors, write_tensors
 from whorl.runs.run import Run
 from whorl.seeds import derive
+from whorl.tree import override
 from whorl.types import FloatArray, ImageSource, IntArray, granted
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from whorl import papers
-from whorl.config import DataConfig, Tree
 from whorl.data import DataOptions, load
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.papers.cells import check_budget
 from whorl.papers.choose import Choice, Need, chosen, stand_in
 from whorl.papers.jobs import Prepared, prepare
+from whorl.sections import DataConfig
+from whorl.tree import Tree
 
 PAPER = papers.load("he2021")
 NOWHERE = Path("no-runs-here")

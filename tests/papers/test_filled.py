@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from madeup import HE, SMALL, asked, put
-from whorl.config import ExperimentConfig, Tree, write_toml
+from whorl.config import ExperimentConfig, write_toml
 from whorl.errors import WhorlError
 from whorl.papers import manifest
 from whorl.papers.cells import Place, Setting, cells, config_of
@@ -18,6 +18,7 @@ from whorl.papers.filled import Filled, fill, letters
 from whorl.papers.jobs import Prepared
 from whorl.papers.stored import Done, Store, read
 from whorl.scores import RunScores, TaskScores
+from whorl.tree import Tree
 
 PAPER = Setting(None, "paper")
 

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import SHARED
 from whorl import papers
-from whorl.config import ExperimentConfig, PseudoConfig, Tree, merge
+from whorl.config import ExperimentConfig
 from whorl.data.stream import split_sizes
 from whorl.errors import WhorlError
 from whorl.experiment import check
@@ -23,6 +23,8 @@ from whorl.methods import method_class, method_of
 from whorl.metrics.match import matched_accuracy
 from whorl.papers import Row, Table
 from whorl.papers.cells import Cell, Place, Setting, cells, config_of, figure_cells, table_cell
+from whorl.sections import PseudoConfig
+from whorl.tree import Tree, merge
 
 TEX = SHARED.parent / "paper.tex"
 PAPER = papers.load("he2021")

@@ -11,9 +11,11 @@ from PIL import Image
 
 import checks
 from conftest import Call
-from whorl.config import DataConfig, ExperimentConfig, read_toml, write_toml
+from whorl.config import ExperimentConfig, write_toml
 from whorl.data import load
 from whorl.runs.run import Run
+from whorl.sections import DataConfig
+from whorl.tree import read_toml
 
 WORDS = ("run", "--data", "folder", "--data-dir", "photos", "--step", "1", "--resize", "8", "--net", "tiny",
          "--recipe", "demo", "--epochs", "1", "--quota", "2")  # fmt: skip

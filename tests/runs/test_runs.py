@@ -15,7 +15,7 @@ from filelock import FileLock
 
 import checks
 from whorl import __version__
-from whorl.config import ExperimentConfig, checked, read_toml, write_toml
+from whorl.config import ExperimentConfig, checked, write_toml
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.experiment import run
@@ -23,6 +23,7 @@ from whorl.runs import files
 from whorl.runs import run as store
 from whorl.runs.run import Run
 from whorl.scores import plain
+from whorl.tree import read_toml
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ def demo(
     fresh: Annotated[bool, typer.Option("--fresh", help="Start from scratch and delete what is stored.")] = False,
 ) -> None:
     """Learn the digits with labels and without, and write a report of both. Takes about a minute."""
-    from whorl.config import override
     from whorl.known import check_asked
+    from whorl.tree import override
 
     check_asked({"seed": seed})
     from whorl.cli.run import prepare

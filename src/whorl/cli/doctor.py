@@ -17,9 +17,9 @@ def doctor() -> None:
     import torch
 
     from whorl import __version__
-    from whorl.config import TrainConfig
     from whorl.recipes import RECIPES
     from whorl.runtime import Runtime, find_device
+    from whorl.sections import TrainConfig
     from whorl.speed import measure
 
     say(f"whorl {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}")

@@ -85,7 +85,7 @@ class Flags:
         tell(cls.translate(line))
 
     def values(self) -> tuple[tuple[str, Any], ...]:
-        """The config keys with the values of their flags, for :func:`whorl.config.override`."""
+        """The config keys with the values of their flags, for :func:`whorl.tree.override`."""
         given = {key: getattr(self, field) for field, key in self.keys().items()}
         return tuple((name, value) for key, value in given.items() for name in (key.name, *key.also))
 

@@ -16,12 +16,14 @@ from whorl.cli.lines import Stopped, interruptible, say, tell
 from whorl.errors import WhorlError, count, unknown
 
 if TYPE_CHECKING:
-    from whorl.config import DataConfig, ExperimentConfig, Tree
+    from whorl.config import ExperimentConfig
     from whorl.data.source import Dataset
     from whorl.grid.messages import Setup
     from whorl.grid.queue import Plan
     from whorl.papers.choose import Choice
     from whorl.papers.jobs import Images
+    from whorl.sections import DataConfig
+    from whorl.tree import Tree
 
 MOST_JOBS = 8
 """Default number of jobs on machines with many cores; each job holds the data and a copy of torch."""
@@ -108,9 +110,9 @@ def _choice(flags: ReproduceFlags) -> Choice:
 
 def _budget(flags: ReproduceFlags, usual: Tree) -> Tree:
     """The config values for all runs: those of the stand-in data set, then the flags, then ``--set``."""
-    from whorl.config import merge, override, parse_override
     from whorl.known import check_asked
     from whorl.papers.cells import check_budget
+    from whorl.tree import merge, override, parse_override
 
     budget = merge(usual, override(*flags.values()), *map(parse_override, flags.set_ or []))
     check_asked(budget)

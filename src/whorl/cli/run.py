@@ -12,9 +12,10 @@ from whorl.cli.lines import Stopped, interruptible, say_json
 from whorl.errors import WhorlError, unknown
 
 if TYPE_CHECKING:
-    from whorl.config import ExperimentConfig, Tree
+    from whorl.config import ExperimentConfig
     from whorl.data.source import Dataset
     from whorl.experiment import Result
+    from whorl.tree import Tree
 
 STEP_KEYS = (
     "task", "classes", "acc", "acc_plain", "acc5", "nmi", "ari", "acc_fc", "acc_nme", "acc_ncm", "label_acc", "method",
@@ -64,8 +65,8 @@ def run(flags: RunFlags) -> None:
 
 def _asked(flags: RunFlags) -> Tree:
     """The config values that the user set: the file, then the flags, then ``--set``."""
-    from whorl.config import merge, override, parse_override, read_toml
     from whorl.known import DEFAULT_METHOD, check_asked
+    from whorl.tree import merge, override, parse_override, read_toml
 
     stored = read_toml(flags.config) if flags.config else {}
     check_asked(stored, str(flags.config))

@@ -157,8 +157,8 @@ def print_run(path: Path, config: ExperimentConfig, steps: Sequence[TaskScores],
 
 def _changed(config: ExperimentConfig) -> str:
     """The config values that differ from what the data set, the recipe and the method choose."""
-    from whorl.config import flat, override
     from whorl.recipes import resolve
+    from whorl.tree import flat, override
 
     asked = [
         ("data.name", config.data.name), ("method.name", config.method.name), ("labels", config.labels),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from whorl.config import DataConfig
 from whorl.data import DataOptions, Dataset, Notify, load
 from whorl.data.hub import same_name
 from whorl.data.imagenet import same_subset
 from whorl.errors import WhorlError, count
+from whorl.sections import DataConfig
 
 
 def load_configured(

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from pydantic import ConfigDict
 from torch import Tensor
 
-from whorl.config import MOST_IMAGES, MOST_PIXELS
 from whorl.errors import WhorlError, count, unknown
+from whorl.sections import MOST_IMAGES, MOST_PIXELS
 from whorl.types import ImageSource
 
 View = Callable[[Tensor, int, torch.Generator], Tensor]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from whorl.config import Tree
+from whorl.tree import Tree
 
 L = TypeVar("L", bound=Callable[..., Any])
 

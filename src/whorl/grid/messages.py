@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from whorl.config import DataConfig, ExperimentConfig
+from whorl.config import ExperimentConfig
 from whorl.runtime import Runtime
+from whorl.sections import DataConfig
 
 
 class Message(BaseModel):

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from whorl.config import DataConfig, ExperimentConfig
+from whorl.config import ExperimentConfig
 from whorl.errors import WhorlError
 from whorl.grid.messages import (
     Begin,
@@ -29,6 +29,7 @@ from whorl.grid.messages import (
 from whorl.grid.pool import Pool, Worker
 from whorl.runs.run import Run, stored
 from whorl.runs.task1 import task1_key
+from whorl.sections import DataConfig
 
 
 @dataclass(frozen=True)

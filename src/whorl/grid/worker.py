@@ -20,7 +20,7 @@ from typing import BinaryIO, TextIO
 import torch
 from torch import Tensor
 
-from whorl.config import DataConfig, ExperimentConfig
+from whorl.config import ExperimentConfig
 from whorl.data.configured import load_configured
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError, out_of_memory
@@ -32,6 +32,7 @@ from whorl.runs.changed import earlier_data
 from whorl.runs.files import write_text
 from whorl.runs.run import Run, RunBusy
 from whorl.scores import TaskScores
+from whorl.sections import DataConfig
 
 PROGRESS_SECONDS = 0.5
 """Time between two progress events."""

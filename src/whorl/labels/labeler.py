@@ -9,13 +9,13 @@ import numpy as np
 
 from whorl.cluster import Clusterer
 from whorl.cluster.base import unit_rows
-from whorl.config import PseudoConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Turned
 from whorl.errors import WhorlError
 from whorl.labels.extractors import Extractor, Sight
 from whorl.labels.trust import unsure
 from whorl.metrics.match import aligned
+from whorl.sections import PseudoConfig
 from whorl.seeds import derive
 from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray, Labelling, granted
 

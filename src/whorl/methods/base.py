@@ -10,13 +10,15 @@ from typing import Any, ClassVar, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from whorl.config import LearnerConfig, OptimConfig, Section, TrainConfig, Tree
+from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
 from whorl.errors import WhorlError
 from whorl.memory.memory import Memory
 from whorl.nets.asides import Aside, asides_of
 from whorl.nets.model import Model, Output
+from whorl.sections import OptimConfig, Section, TrainConfig
+from whorl.tree import Tree
 from whorl.types import FloatArray, ImageSource, IntArray, Labelling
 
 __all__ = ["Batch", "Conditions", "Load", "Loss", "Method", "Phase", "Samples", "Step", "Teacher"]

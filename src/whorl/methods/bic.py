@@ -10,11 +10,13 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import MOST_RATE, LearnerConfig, OptimConfig, TrainConfig, Tree, merge
+from whorl.config import LearnerConfig
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Conditions, Load, Method, Phase, Step
 from whorl.methods.losses import cross_entropy, distil
 from whorl.nets.heads import CorrectedHead
+from whorl.sections import MOST_RATE, OptimConfig, TrainConfig
+from whorl.tree import Tree, merge
 
 
 class Bic(Method):

@@ -11,12 +11,13 @@ import numpy as np
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import MOST_RATE, TrainConfig, Tree, merge
 from whorl.data.copies import Copies, kinds
 from whorl.memory.select import SELECTORS, Selection, exemplars
 from whorl.methods.base import Batch, Conditions, Load, Loss, Method, Phase, Samples, Step, Teacher
 from whorl.methods.losses import cross_distillation, cross_entropy, headwise_distillation
+from whorl.sections import MOST_RATE, TrainConfig
 from whorl.seeds import derive
+from whorl.tree import Tree, merge
 from whorl.types import Labelling
 
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from whorl.config import Tree, merge
 from whorl.methods.base import Conditions, Method, Phase, Step
 from whorl.methods.losses import classify_and_distil, distil_sigmoids
+from whorl.tree import Tree, merge
 
 
 class Icarl(Method):

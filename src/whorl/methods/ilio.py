@@ -12,11 +12,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import MOST_RATE, LearnerConfig, TrainConfig, Tree, merge
+from whorl.config import LearnerConfig
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Conditions, Load, Method, Phase, Step
 from whorl.methods.losses import classify, modified_cross_distillation
 from whorl.nets.heads import MeansHead
+from whorl.sections import MOST_RATE, TrainConfig
+from whorl.tree import Tree, merge
 from whorl.types import IntArray
 
 

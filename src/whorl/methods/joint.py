@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from whorl.config import Tree
 from whorl.methods.base import PLAIN_TASK1, Method, Phase, Step
 from whorl.methods.losses import classify
+from whorl.tree import Tree
 
 
 class Joint(Method):

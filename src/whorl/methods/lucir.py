@@ -10,11 +10,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import Tree, merge
 from whorl.memory.nme import class_means
 from whorl.methods.base import Batch, Conditions, Method, Phase, Step
 from whorl.methods.losses import classify, less_forget, margin_ranking
 from whorl.nets.heads import CosineHead
+from whorl.tree import Tree, merge
 
 
 class Lucir(Method):

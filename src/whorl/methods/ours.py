@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from whorl.config import Tree
 from whorl.methods.base import PLAIN_TASK1, Method, Phase, Step
 from whorl.methods.losses import distil
+from whorl.tree import Tree
 
 
 class Ours(Method):

@@ -10,10 +10,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from whorl.config import LearnerConfig, Tree, merge
+from whorl.config import LearnerConfig
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Conditions, Method, Phase, Step
 from whorl.methods.losses import distil
+from whorl.tree import Tree, merge
 
 
 class Wa(Method):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from whorl.config import NetConfig
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
 from whorl.nets.backbone import Backbone, build, draw, module
@@ -15,6 +14,7 @@ from whorl.nets.heads import HEADS
 from whorl.nets.model import Model
 from whorl.nets.resnet import fold
 from whorl.runtime import Runtime
+from whorl.sections import NetConfig
 from whorl.seeds import derive
 
 AUTO = "auto"

@@ -8,8 +8,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from whorl.config import Section, Tree, checked, merge
+from whorl.config import checked
 from whorl.errors import WhorlError, unknown
+from whorl.sections import Section
+from whorl.tree import Tree, merge
 
 Metric = Literal["avg", "last"]
 Printed = float | Literal["/"]

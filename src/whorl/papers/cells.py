@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from textwrap import shorten
 
-from whorl.config import ExperimentConfig, Tree, flat, merge
+from whorl.config import ExperimentConfig
 from whorl.errors import WhorlError
 from whorl.known import DEFAULT_LABELER, KNOWN
 from whorl.papers import Curve, Figure, Metric, Paper, Row, Table
+from whorl.tree import Tree, flat, merge
 
 # The config keys that decide which cell a run fills. All other keys are its setting.
 _ESSENTIAL = (

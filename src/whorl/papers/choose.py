@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from whorl.config import Tree
 from whorl.errors import WhorlError, unknown
 from whorl.papers import Paper
 from whorl.papers.cells import Cell, cells
+from whorl.tree import Tree
 
 
 @dataclass(frozen=True)

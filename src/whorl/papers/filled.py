@@ -10,11 +10,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from whorl.config import Tree
 from whorl.papers import Paper
 from whorl.papers.cells import Cell, Place, Setting, cells, config_of
 from whorl.papers.manifest import Manifest
 from whorl.papers.stored import Done, Store
+from whorl.tree import Tree
 
 Key = str
 """The hash of the config of a cell; cells with the same key share their runs."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from whorl.config import DataConfig, ExperimentConfig, Tree
+from whorl.config import ExperimentConfig
 from whorl.data.source import Dataset
 from whorl.data.stream import split_sizes
 from whorl.errors import WhorlError
@@ -16,6 +16,8 @@ from whorl.papers import Paper
 from whorl.papers.cells import config_of
 from whorl.papers.choose import Need
 from whorl.runs.changed import all_stored_as
+from whorl.sections import DataConfig
+from whorl.tree import Tree
 
 Images = Callable[[DataConfig], tuple[DataConfig, Dataset]]
 """Loads the images that a config names, or raises WhorlError."""

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from whorl.config import Section, Tree, flat, reason
 from whorl.errors import WhorlError
+from whorl.explain import reason
 from whorl.papers import Paper
 from whorl.papers.cells import Place, Setting
 from whorl.papers.jobs import Prepared
 from whorl.runs.files import opened, read_bytes, write_json
+from whorl.sections import Section
+from whorl.tree import Tree, flat
 
 
 class CellRuns(Section):

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from whorl.config import ExperimentConfig, flat
+from whorl.config import ExperimentConfig
 from whorl.runs.run import Run, stored
 from whorl.scores import RunScores
+from whorl.tree import flat
 
 
 @dataclass(frozen=True, eq=False)

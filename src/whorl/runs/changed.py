@@ -7,10 +7,11 @@ from contextlib import suppress
 from glob import escape
 from pathlib import Path
 
-from whorl.config import DataConfig, ExperimentConfig
+from whorl.config import ExperimentConfig
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
 from whorl.runs.run import Run
+from whorl.sections import DataConfig
 
 
 def stored_as(out: Path, config: ExperimentConfig, data: Dataset) -> ExperimentConfig:

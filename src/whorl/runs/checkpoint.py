@@ -18,9 +18,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
-from whorl.config import reason
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
+from whorl.explain import reason
 from whorl.runs.files import OWN_FILE, START_OVER, nest, read_tensors, unnest, write_tensors
 from whorl.scores import Provenance
 from whorl.state import State

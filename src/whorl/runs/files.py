@@ -22,8 +22,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from whorl.config import digest, reason
 from whorl.errors import WhorlError
+from whorl.explain import reason
+from whorl.tree import digest
 
 START_OVER = "put back a copy of the file, or start over with `fresh`"
 """What to do about a damaged file of a run."""

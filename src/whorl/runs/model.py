@@ -12,7 +12,6 @@ import torch
 from pydantic import BaseModel, ConfigDict, model_validator
 from torch import Tensor
 
-from whorl.config import MOST_IMAGES
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples, in_memory
 from whorl.errors import WhorlError, count
@@ -33,6 +32,7 @@ from whorl.runs.checkpoint import (
     unnest_all,
 )
 from whorl.runs.files import header, nest, read_tensors, unnest, write_tensors
+from whorl.sections import MOST_IMAGES
 from whorl.state import State
 
 ADVICE = "save the model again, or pass another folder"

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from torch import Tensor
 
-from whorl.config import ExperimentConfig, Tree, digest
+from whorl.config import ExperimentConfig
 from whorl.errors import WhorlError
 from whorl.nets.builder import arch_beside
 from whorl.runs.run import Run
+from whorl.tree import Tree, digest
 
 
 @dataclass(frozen=True)

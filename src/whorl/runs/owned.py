@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from whorl.config import Section, reason
 from whorl.errors import WhorlError
+from whorl.explain import reason
 from whorl.runs.files import kind, make_folder, read_bytes, read_json, write_bytes, write_json
+from whorl.sections import Section
 
 LIST = ".whorl-files.json"
 

@@ -28,9 +28,10 @@ from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from whorl.config import ExperimentConfig, checked, read_toml, reason, write_toml
+from whorl.config import ExperimentConfig, checked, write_toml
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
+from whorl.explain import reason
 from whorl.reporter import EpochRecord
 from whorl.runs import checkpoint
 from whorl.runs.checkpoint import Spent
@@ -50,6 +51,7 @@ from whorl.runs.files import (
 from whorl.scores import FORMAT, RunScores, Summary, from_json, to_json
 from whorl.state import State
 from whorl.training import Halt
+from whorl.tree import read_toml
 from whorl.types import IntArray, Labelling
 
 _OWN = re.compile(

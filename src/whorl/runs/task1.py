@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from whorl.config import ExperimentConfig, Tree, digest
+from whorl.config import ExperimentConfig
 from whorl.methods import method_of
 from whorl.methods.base import Method
+from whorl.tree import Tree, digest
 
 
 def task1_key(config: ExperimentConfig) -> str:

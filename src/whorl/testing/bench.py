@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from whorl.config import LearnerConfig, Tree, merge
+from whorl.config import LearnerConfig
 from whorl.data import DataOptions, load
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples, VectorSource
@@ -33,6 +33,7 @@ from whorl.reporter import Silent
 from whorl.runs import checkpoint
 from whorl.runtime import Runtime, threads_for
 from whorl.training import Halt
+from whorl.tree import Tree, merge
 from whorl.types import HIDDEN, Delivery, ImageSource, IntArray
 
 T = TypeVar("T")

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whorl.config import Tree
 from whorl.engine import Learner
 from whorl.methods import METHODS
 from whorl.methods.base import Method
@@ -36,6 +35,7 @@ from whorl.testing.bench import (
     vectors,
 )
 from whorl.training import Halt
+from whorl.tree import Tree
 
 
 def check_method(method: str | type[Method], folder: Path, settings: Tree | None = None) -> None:

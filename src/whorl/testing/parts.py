@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from whorl import cluster
 from whorl.cluster import CLUSTERERS, Clusterer, Clusters
-from whorl.config import ClusterConfig, Tree
 from whorl.data.inputs import Inputs
 from whorl.engine import Learner
 from whorl.errors import WhorlError
@@ -25,6 +24,7 @@ from whorl.nets import backbone as nets
 from whorl.nets.backbone import BACKBONES, Backbone, Factory
 from whorl.nets.model import weights
 from whorl.nets.resnet import fold
+from whorl.sections import ClusterConfig
 from whorl.testing.bench import (
     INITIAL,
     MIXED,
@@ -41,6 +41,7 @@ from whorl.testing.bench import (
     vectors,
 )
 from whorl.testing.methods import check_again, check_lesson
+from whorl.tree import Tree
 from whorl.types import FloatArray, ImageSource
 
 
