@@ -1,8 +1,9 @@
 """Accuracy of the pseudo labels of CIFAR-100 by ways to make them, without learning the labels.
 
-    python benchmarks/labels.py --data-dir DIR [--only NAME]... [--out RUNS] [--resize 16] [--per-class 200] [--seed 0]
+    python benchmarks/labels.py --data-dir DIR [--only NAME]... [--out RUNS] [--step 10] [--resize 16] [--per-class 200]
+                                [--seed 0]
 
-Order A, step 10, recipe `fast`. Each way labels every delivery with a learner that has learned task 1 alone, so that no
+Order A, recipe `fast`. Each way labels every delivery with a learner that has learned task 1 alone, so that no
 class-incremental training is needed. That is how features of the initial model, or of networks beside it, label them in
 a run; `current` would use a model that has learned earlier pseudo labels. If a run below ``--out``, such as those of
 `whorl run`, has learned task 1 in the same way, it is taken from there. Each result is appended to
@@ -81,13 +82,14 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("runs-labels"))
     parser.add_argument("--only", action="append", choices=WAYS)
+    parser.add_argument("--step", type=int, default=10)
     parser.add_argument("--resize", type=int)
     parser.add_argument("--per-class", type=int)
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args()
     base = override(
         ("data.name", "cifar100"), ("data.resize", flags.resize), ("data.per_class", flags.per_class),
-        ("stream.step", 10), ("stream.order", "A"), ("seed", flags.seed), ("precision", "bf16"),
+        ("stream.step", flags.step), ("stream.order", "A"), ("seed", flags.seed), ("precision", "bf16"),
     )  # fmt: skip
     found, data = load_configured(resolve(base).data, flags.data_dir, strict=False, workers=2, notify=print)
     base = merge(base, {"data": found.model_dump(exclude_none=True)})
