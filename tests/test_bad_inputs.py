@@ -335,7 +335,7 @@ def test_the_light_lists_name_what_is_registered() -> None:
     registered: dict[str, Iterable[str]] = {
         "method.name": METHODS, "data.name": LOADERS, "cluster.name": CLUSTERERS, "net.arch": BACKBONES,
         "net.head": HEADS, "train.augment": ["auto", *VIEWS], "pseudo.features": EXTRACTORS,
-        "memory.select": SELECTORS, "recipe": RECIPES, "labeler": LABELERS,
+        "memory.select": SELECTORS, "recipe": RECIPES, "labeler": LABELERS, "pseudo.arch": ["auto", *BACKBONES],
     }  # fmt: skip
     assert {key: set(one.names) for key, one in known.KNOWN.items()} == {k: set(v) for k, v in registered.items()}
     assert {name: tuple(method.model_fields) for name, method in METHODS.items()} == known.OPTIONS

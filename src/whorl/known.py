@@ -18,6 +18,7 @@ HUB = "hub:"
 DEFAULT_METHOD = "ours"
 DEFAULT_LABELER = "paper"
 ORDERS = ("A", "B", "natural")
+NETWORKS = ("resnet32", "resnet14-wide", "resnet18", "resnet18-small", "tiny", "identity", "mlp")
 SCORES = ("acc", "acc_plain", "acc5", "acc5_plain", "nmi", "ari", "acc_fc", "acc_nme", "acc_ncm", "label_acc")
 
 
@@ -50,10 +51,11 @@ KNOWN: dict[str, Known] = {
         "whorl.data",
     ),
     "cluster.name": Known("clusterer", ("kmeans", "gmm", "spectral", "agglomerative", "sinkhorn"), "whorl.cluster"),
-    "net.arch": Known("network", ("resnet32", "resnet18", "resnet18-small", "tiny", "identity", "mlp"), "whorl.nets"),
+    "net.arch": Known("network", NETWORKS, "whorl.nets"),
+    "pseudo.arch": Known("network", ("auto", *NETWORKS), "whorl.nets"),
     "net.head": Known("head", ("linear", "linear-nobias", "cosine", "corrected", "means")),
     "train.augment": Known("augmentation", ("auto", "crop_flip", "shift", "resized_crop", "none")),
-    "pseudo.features": Known("extractor", ("current", "first", "scratch", "pca"), "whorl.extractors"),
+    "pseudo.features": Known("extractor", ("current", "first", "networks", "scratch", "pca"), "whorl.extractors"),
     "memory.select": Known("selector", ("herding", "random"), "whorl.memory"),
     "recipe": Known("recipe", ("paper", "fast", "demo")),
     "labeler": Known("labeler", ("paper", "best")),

@@ -241,7 +241,7 @@ class RunFlags(Flags):
     ] = None
     features: Annotated[
         str | None,
-        Opt(help="Features to cluster: current, first, scratch, pca."),
+        Opt(help="Features to cluster: current, first, networks, scratch, pca."),
         Key("pseudo.features"),
     ] = None
     refresh: Annotated[

@@ -242,7 +242,11 @@ def check_extractor(extractor: str | Extractor, folder: Path) -> None:
 
     with registered(EXTRACTORS, watched, "extractor on the bench") as name:
         for material in (images(), vectors()):
-            bench = _check_learning(folder / material.inputs.kind, {"pseudo": {"features": name}}, material)
+            networks = int(material.inputs.kind == "images")
+            if found is extractors.networks and not networks:
+                continue
+            pseudo = {"features": name, "networks": networks}
+            bench = _check_learning(folder / material.inputs.kind, {"pseudo": pseudo}, material)
             compare = True
             bench.teach(bench.learner(1), hidden(NEW))
             compare = False
