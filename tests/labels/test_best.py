@@ -115,7 +115,7 @@ def test_every_method_learns_and_resumes_with_it(method: str, small_data: Datase
     """Layers beside the network are stored with a position inside task 1, and gone at its end."""
     config = checks.small_config(method__name=method, labeler="best", stream__tasks=2)
     whole = run(config, small_data, tmp_path / "whole")
-    for epochs, initial in ((1, True), (2, False)):  # task 1 has two epochs, the second kill is in task 2
+    for epochs, initial in ((1, True), (6, False)):  # task 1 has two epochs for each of two networks and the model
         with pytest.raises(checks.Killed):
             run(config, small_data, tmp_path / "parts", reporter=checks.KillAfter(epochs))
         position = checks.stored(tmp_path / "parts" / whole.path.name)
