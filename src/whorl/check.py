@@ -46,7 +46,9 @@ def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bo
             f"`pseudo.features={pseudo.features}`"
         )
     if pseudo.features == "networks" and not pseudo.networks:
-        raise WhorlError("`pseudo.features=networks` needs networks; set `pseudo.networks` to 1 or more")
+        raise WhorlError(
+            "`pseudo.features=networks` needs networks; set `pseudo.networks` to 1 or more, or other features"
+        )
     if pseudo.networks and pseudo.features in ("current", "first", "scratch", "pca"):
         raise WhorlError(
             f"`pseudo.networks={pseudo.networks}` trains networks that `pseudo.features={pseudo.features}` does not "
@@ -54,8 +56,8 @@ def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bo
         )
     if pseudo.whiten and pseudo.features not in ("first", "networks"):
         raise WhorlError(
-            f"`pseudo.whiten` is learned in the initial task, and `pseudo.features={pseudo.features}` may change after "
-            "it; set `pseudo.features` to first or networks, or `pseudo.whiten=false`"
+            "`pseudo.whiten` needs features of networks that learn the initial task and stay as they are, which "
+            f"`pseudo.features={pseudo.features}` does not use; set it to first or networks, or `pseudo.whiten=false`"
         )
     if pseudo.whiten and pseudo.refine:
         raise WhorlError("`pseudo.whiten` is learned from unrefined features; leave out `pseudo.refine`")

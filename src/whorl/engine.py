@@ -32,7 +32,7 @@ from whorl.nets.backbone import Backbone
 from whorl.nets.builder import Builder
 from whorl.nets.extract import Features, extract
 from whorl.nets.model import Model, weights
-from whorl.networks import Networks, label_passes
+from whorl.networks import WITHOUT, Networks, label_passes
 from whorl.refine import UNLABELLED, Refinement
 from whorl.reporter import Ticker
 from whorl.runtime import Runtime
@@ -74,6 +74,7 @@ class Learner:
         self._initial = self.frozen
         self._initial_weights = weights(self.model)
         self._networks = Networks.of(config, self._builder, self.inputs, self.runtime)
+        self._networks.check()
         self._whitening: Whitening | None = None
         self.memory: Memory = Memory(config.memory.policy, config.memory.quota)
         self.means: FloatArray | None = None
@@ -327,7 +328,7 @@ def _refuse_views(config: LearnerConfig) -> None:
     for name in config.train.asides(initial=True):
         raise WhorlError(f"`train.{name}` needs images, and these are vectors; set `train.{name}=never`")
     if config.pseudo.networks:
-        raise WhorlError("`pseudo.networks` needs images, and these are vectors; set `pseudo.networks=0`")
+        raise WhorlError(f"`pseudo.networks` needs images, and these are vectors; {WITHOUT}")
     if config.pseudo.refine:
         raise WhorlError("`pseudo.refine` needs images, and these are vectors; set `pseudo.refine=0`")
 

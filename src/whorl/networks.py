@@ -20,10 +20,11 @@ from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
 from whorl.errors import WhorlError, count
-from whorl.fit import Purpose, fit
+from whorl.fit import Diverged, Purpose, fit
 from whorl.methods.base import Phase
 from whorl.methods.losses import classify
 from whorl.nets.asides import add_asides, asides_of
+from whorl.nets.backbone import check_fit
 from whorl.nets.builder import Builder
 from whorl.nets.extract import extract
 from whorl.nets.model import Model, weights
@@ -39,6 +40,8 @@ ASIDES = ("rotations", "contrast")
 BATCH = 64
 OPTIM = OptimConfig(lr=0.2, nesterov=True, weight_decay=5e-4, schedule="onecycle")
 """Those of the recipe ``fast``, for every recipe and method: the labels do not depend on what learns them."""
+WITHOUT = "set `pseudo.networks=0`, and `pseudo.features` to current or first"
+"""How to do without networks."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,11 @@ class Networks:
     def of(cls, config: LearnerConfig, builder: Builder, inputs: Inputs, runtime: Runtime) -> Networks:
         """The networks that the config asks for, none of them trained yet."""
         return cls(config, builder.beside(config.pseudo.arch, config.seed), inputs, runtime)
+
+    def check(self) -> None:
+        """Raise a ``WhorlError`` unless networks of the asked architecture take the inputs."""
+        if self.config.pseudo.networks:
+            check_fit(self.builder.model().backbone, self.inputs, self.runtime, self.builder.key)
 
     def trained(
         self, images: ImageSource, labels: Labelling, ticker: Ticker, resume: Halt | None
@@ -79,9 +87,12 @@ class Networks:
         name, epochs = f"network {len(self.models) + 1}", train.first_epochs
         phase = Phase(name, data, classify, epochs, BATCH, OPTIM, sizes=train.sizes, asides=asides)
         purpose = Purpose(model.seed, 1, 0)
-        for epoch in fit(phase, model, self.inputs, self.runtime, purpose, ticker, begin):
-            record = recorded(epoch, 1, phase)
-            yield Halt(0, epoch.epoch, labels, weights(model), epoch.optimiser, (start,), record, self.weights())
+        try:
+            for epoch in fit(phase, model, self.inputs, self.runtime, purpose, ticker, begin):
+                record = recorded(epoch, 1, phase)
+                yield Halt(0, epoch.epoch, labels, weights(model), epoch.optimiser, (start,), record, self.weights())
+        except Diverged:
+            raise WhorlError(f"{name} for pseudo labels diverged; {WITHOUT}") from None
         model.asides.clear()
         return model
 

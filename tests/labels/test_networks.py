@@ -25,7 +25,7 @@ from whorl.nets.contrast import Contrast, projector
 from whorl.nets.heads import LinearHead
 from whorl.nets.model import Model
 from whorl.nets.rotations import Rotations, rotation_head
-from whorl.networks import OPTIM
+from whorl.networks import OPTIM, WITHOUT
 from whorl.recipes import resolve, resolve_learner
 from whorl.reporter import EpochRecord, Silent
 from whorl.runs.files import read_tensors, write_tensors
@@ -33,7 +33,7 @@ from whorl.runs.run import Run
 from whorl.runtime import Runtime
 from whorl.schedule import learning_rate
 from whorl.seeds import derive, generator
-from whorl.tree import override
+from whorl.tree import merge, override
 
 TWO = {"pseudo__features": "networks", "pseudo__networks": 2, "pseudo__transform": "root"}
 
@@ -208,7 +208,7 @@ def test_a_file_without_them(small_data: Dataset, tmp_path: Path) -> None:
     [
         ({"pseudo.features": "current"}, r"`pseudo.features=current` does not use; set `pseudo.features=networks`"),
         ({"pseudo.features": "pca"}, r"set `pseudo.features=networks`, or `pseudo.networks=0`"),
-        ({"pseudo.networks": 0}, r"needs networks; set `pseudo.networks` to 1 or more"),
+        ({"pseudo.networks": 0}, r"needs networks; set `pseudo.networks` to 1 or more, or other features"),
         ({"pseudo.networks": -1}, r"`pseudo.networks` must be at least 0"),
         ({"pseudo.networks": 101}, r"`pseudo.networks` must be at most 100"),
         ({"pseudo.arch": "resnet33"}, r"unknown network 'resnet33'"),
@@ -224,5 +224,26 @@ def test_bad_input(asked: dict[str, object], message: str) -> None:
 def test_vectors_have_no_views() -> None:
     inputs = Inputs.vectors(6)
     config = resolve_learner({"pseudo": {"networks": 1, "features": "networks"}}, inputs)
-    with pytest.raises(WhorlError, match=r"`pseudo.networks` needs images, and these are vectors"):
+    with pytest.raises(WhorlError, match=r"`pseudo.networks` needs images, and these are vectors; " + WITHOUT):
         Learner(config, inputs, Runtime())
+
+
+def test_networks_for_vectors_beside_images() -> None:
+    """Found before anything is trained, and the message names the key of these networks."""
+    inputs = Inputs.images(16)
+    config = resolve_learner({"pseudo": {"networks": 1, "features": "networks", "arch": "mlp"}}, inputs)
+    with pytest.raises(WhorlError, match=r"'mlp' does not take images; set `pseudo.arch` to resnet32 or"):
+        Learner(config, inputs, Runtime())
+
+
+def test_training_that_diverges_is_one_line(small_data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rate is not that of the config, so the advice is not to lower that."""
+    monkeypatch.setattr("whorl.networks.OPTIM", OPTIM.model_copy(update={"lr": 1e20}))
+    with pytest.raises(WhorlError, match=f"^network 1 for pseudo labels diverged; {WITHOUT}$"):
+        learned(small_data, 1, **TWO)
+
+
+def test_the_advice_can_be_followed() -> None:
+    base = {"data": {"name": "digits"}, "stream": {"step": 2}, "labeler": "best"}
+    for features in ("current", "first"):
+        check(resolve(merge(base, {"pseudo": {"networks": 0, "features": features}})))

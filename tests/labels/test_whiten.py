@@ -135,7 +135,7 @@ def test_a_damaged_file(how: str, message: str, small_data: Dataset, tmp_path: P
     [
         (
             {"pseudo.features": "current"},
-            r"`pseudo.features=current` may change after it; set `pseudo.features`",
+            r"which `pseudo.features=current` does not use; set it to first or networks",
         ),
         ({"pseudo.features": "scratch"}, r"or `pseudo.whiten=false`"),
         ({"pseudo.features": "first", "pseudo.refine": 1}, r"leave out `pseudo.refine`"),

@@ -60,11 +60,14 @@ def find(name: str) -> Factory:
     return registry.find("network", name, BACKBONES, GROUP)
 
 
-def build(name: str, inputs: Inputs, final_relu: bool, seed: int | None) -> Backbone:
-    """A backbone by name. Its weights are drawn from ``seed``; with None they are left for a checkpoint to fill."""
+def build(name: str, inputs: Inputs, final_relu: bool, seed: int | None, key: str = "net.arch") -> Backbone:
+    """A backbone by name, the value of the config key ``key``.
+
+    Its weights are drawn from ``seed``; with None they are left for a checkpoint to fill.
+    """
     suits = FOR_VECTORS if inputs.kind == "vectors" else FOR_IMAGES
     if name in (*FOR_VECTORS, *FOR_IMAGES) and name not in suits:
-        raise WhorlError(f"network {name!r} does not take {inputs.kind}; set `net.arch` to {' or '.join(suits)}")
+        raise WhorlError(f"network {name!r} does not take {inputs.kind}; set `{key}` to {' or '.join(suits)}")
     made = checked(find(name)(inputs, final_relu))
     if seed is not None:
         draw(made, seed)
@@ -91,8 +94,11 @@ def checked(backbone: object) -> Backbone:
     return found
 
 
-def check_fit(backbone: nn.Module, inputs: Inputs, runtime: Runtime) -> None:
-    """Raise a ``WhorlError`` unless the backbone turns one prepared sample into ``dim`` features."""
+def check_fit(backbone: nn.Module, inputs: Inputs, runtime: Runtime, key: str = "net.arch") -> None:
+    """Raise a ``WhorlError`` unless the backbone turns one prepared sample into ``dim`` features.
+
+    ``key`` is the config key that chooses the backbone.
+    """
     side = inputs.size
     shape = (1, side) if inputs.kind == "vectors" else (1, 3, side, side)
     what = f"{inputs.kind} of {'length' if inputs.kind == 'vectors' else 'side'} {side}"
@@ -102,7 +108,7 @@ def check_fit(backbone: nn.Module, inputs: Inputs, runtime: Runtime) -> None:
             found = probe(runtime.inputs(torch.zeros(shape, device=runtime.device)))
     except Exception as error:  # a backbone of the user may raise anything
         why = " ".join(str(error).split())
-        raise WhorlError(f"the network does not take {what} ({why}); set `net.arch` to one that does") from error
+        raise WhorlError(f"the network does not take {what} ({why}); set `{key}` to one that does") from error
     dim = checked(backbone).dim
     if not isinstance(found, Tensor) or found.shape != (1, dim):
         got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__

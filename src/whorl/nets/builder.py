@@ -39,6 +39,8 @@ class Builder:
     runtime: Runtime
     given: Backbone | None = None
     """The backbone that the user passed in, used instead of ``net.arch``."""
+    key: str = "net.arch"
+    """The config key that chooses the backbone, named in errors."""
 
     def model(self, state: dict[str, Tensor] | None = None) -> Model:
         """The model before the initial delivery, or the one with the weights of ``state``."""
@@ -53,7 +55,7 @@ class Builder:
         asked = arch_beside(self.net.arch, arch)
         given = self.given if asked == self.net.arch else None
         net = NetConfig(arch=asked, head="linear", final_relu=True)
-        return replace(self, net=net, seed=seed, given=given)
+        return replace(self, net=net, seed=seed, given=given, key="pseudo.arch")
 
     def random_backbone(self) -> nn.Module:
         """A frozen backbone with random weights, always the same for a seed."""
@@ -69,4 +71,4 @@ class Builder:
         """A copy of the backbone that was passed in, else one by name with weights drawn from ``seed``."""
         if self.given is not None:
             return copy.deepcopy(self.given)
-        return build(self.net.arch, self.inputs, self.net.final_relu, seed)
+        return build(self.net.arch, self.inputs, self.net.final_relu, seed, self.key)
