@@ -20,6 +20,16 @@ ELSEWHERE = Runtime(device="meta")
 """A device that every machine has. Its tensors have no values."""
 
 
+@pytest.mark.parametrize(
+    ("cores", "usual", "jobs", "expected"), [(8, 8, 1, 8), (8, 8, 3, 2), (8, 4, 1, 4), (8, 1, 2, 1), (2, 2, 5, 1)]
+)
+def test_threads_per_job(cores: int, usual: int, jobs: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of the cores, but no more than torch uses by itself, which ``OMP_NUM_THREADS`` decides."""
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr("torch.get_num_threads", lambda: usual)
+    assert runtime.threads_per_job(jobs) == expected
+
+
 @pytest.mark.parametrize("source", [IMAGES, Subset(IMAGES, np.array([3, 1, 4])), VectorSource(torch.ones(6, 5))])
 def test_samples_in_memory_are_moved_as_a_whole(source: ImageSource) -> None:
     held = ELSEWHERE.hold(source)

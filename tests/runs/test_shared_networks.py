@@ -91,6 +91,24 @@ def test_what_they_do_not_depend_on() -> None:
     assert {networks_key(config_with(**each)) for each in changes} == {networks_key(config_with())}
 
 
+def test_the_network_of_the_model_counts() -> None:
+    """It may bring its own preparation of the inputs, which these networks use as well."""
+    keys = {networks_key(config_with(net__arch=arch, pseudo__arch="tiny")) for arch in ("resnet32", "tiny")}
+    assert len(keys) == 2
+
+
+def test_a_run_that_is_killed_after_taking_them_resumes(small_data: Dataset, tmp_path: Path) -> None:
+    other = config_with(method__name="wa", pseudo__whiten=True)
+    run(config_with(), small_data, tmp_path / "shared")
+    alone = run(other, small_data, tmp_path / "alone")
+    with pytest.raises(checks.Killed):
+        run(other, small_data, tmp_path / "shared", reporter=checks.KillAfter(1))
+    seen = Watching()
+    shared = run(other, small_data, tmp_path / "shared", reporter=seen)
+    assert seen.phases == {"train"}
+    assert checks.same(checks.stored(alone.path), checks.stored(shared.path))
+
+
 def test_a_damaged_run_is_passed_over(small_data: Dataset, tmp_path: Path) -> None:
     first = run(config_with(), small_data, tmp_path)
     path = first.path / "task-01.safetensors"

@@ -32,6 +32,7 @@ def networks_key(config: ExperimentConfig) -> str:
         "classes": stream.first or stream.step,
         "order": stream.order,
         "arch": arch_beside(config.net.arch, config.pseudo.arch),
+        "net": config.net.arch,  # may bring its own preparation of the inputs
         "train": [train.first_epochs, train.augment, *train.sizes],
     }
     return digest(depends)
