@@ -257,7 +257,7 @@ class Learner:
         return self.config.memory.mirror and self.inputs.mirrors
 
     def passes(self, delivery: Delivery) -> int:
-        """An estimate of how many samples :meth:`learn` will train on, counted once per epoch."""
+        """An estimate of how many samples :meth:`learn` will train on, with their further views, in all epochs."""
         new = delivery.new or 0
         if delivery.labels is not HIDDEN:
             new = int(np.sum(np.unique(granted(delivery.labels)) >= self.known))

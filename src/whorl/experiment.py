@@ -21,7 +21,7 @@ from whorl.methods.base import Load
 from whorl.networks import label_passes
 from whorl.provenance import now, provenance
 from whorl.refine import NO_EXEMPLARS
-from whorl.reporter import Reporter, Silent
+from whorl.reporter import Counted, Reporter, Silent, Ticker
 from whorl.runs.checkpoint import Spent, task_file
 from whorl.runs.files import OWN_FILE, START_OVER
 from whorl.runs.networks import trained_networks
@@ -203,24 +203,24 @@ class _Session:
             self._take_over(task1)
         done, learner = len(self.steps), self.learner
         halt, spent = self._position(done + 1) if done < len(self.stream) else (None, Spent())
-        behind = sum(step.images for step in self.steps)
-        ahead = sum(list(_passes(self.store.config, self.stream, learner.inputs))[done:])
+        passes = list(_passes(self.store.config, self.stream, learner.inputs))
         if done == 0 and halt is None:
-            ahead -= self._take_networks()
-        self.reporter.begin(len(self.stream), behind + ahead, behind + spent.images)
+            spent = Spent(passes=self._take_networks())
+        self.reporter.begin(len(self.stream), sum(passes), sum(passes[:done]) + spent.passes)
         recorded = {session.started for session in self.earlier}
         interrupted = tuple(session for session in spent.sessions if session.started not in recorded)
         self.earlier += interrupted
         for number, delivery in enumerate(self.stream[done:], done + 1):
             self.reporter.task(number, delivery.new or 0)
-            started = time.perf_counter() - spent.seconds
-            for position in learner.learn(self._delivered(number, delivery, halt), self.reporter, halt):
+            started, ticker = time.perf_counter() - spent.seconds, Counted(self.reporter, spent.passes)
+            for position in learner.learn(self._delivered(number, delivery, halt, ticker), ticker, halt):
                 assert position.record is not None
                 spent = Spent(
                     time.perf_counter() - started,
                     spent.training_seconds + position.record.seconds,
                     spent.images + position.record.images,
                     (*interrupted, provenance(learner.runtime, self.started, ())),
+                    ticker.images,
                 )
                 self.store.save_epoch(number, position, spent)
                 self.reporter.epoch(position.record)
@@ -241,14 +241,14 @@ class _Session:
         self.reporter.note(f"the networks for pseudo labels are those of {found.run}")
         return label_passes(config, len(self.stream[0].images), unlabelled=False, initial=True)
 
-    def _delivered(self, number: int, delivery: Delivery, halt: Halt | None) -> Delivery:
+    def _delivered(self, number: int, delivery: Delivery, halt: Halt | None, ticker: Ticker) -> Delivery:
         """What the learner receives: the delivery of the stream, with corrupted labels if the config asks for them."""
         config, learner = self.store.config, self.learner
         if config.label_acc is None or number == 1:
             return delivery
         if halt is not None:
             return replace(delivery, labels=halt.labels.ids)
-        found = learner.label(delivery, self.reporter)
+        found = learner.label(delivery, ticker)
         seed = derive(config.seed, "corrupt", number)
         return replace(delivery, labels=self.evaluator.corrupted(number, found, config.label_acc, seed))
 
@@ -291,7 +291,7 @@ class _Session:
 
 
 def workload(config: ExperimentConfig, data: Dataset) -> tuple[int, ...]:
-    """An estimate of how many images each task trains on. Raises if the config cannot be run."""
+    """An estimate of how many images, with further views, each task trains on. Raises if the config cannot be run."""
     check(config)
     stream, _ = _protocol(config, data)
     return tuple(_passes(config, stream, data.inputs.viewed(config.train.augment)))

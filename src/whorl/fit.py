@@ -112,7 +112,7 @@ def fit(
                     phase.after(batch)
                 total += loss.detach() * len(index)
                 images += len(index)
-                ticker.tick(len(index), loss.detach())
+                ticker.tick(len(x) + sum(len(extra) for extra, _ in further), loss.detach())
                 if number % CHECK_EVERY == 0:
                     _check(loss, phase, epoch)
             _check(total, phase, epoch)

@@ -23,7 +23,7 @@ from whorl.errors import WhorlError, count
 from whorl.fit import Diverged, Purpose, fit
 from whorl.methods.base import Phase
 from whorl.methods.losses import classify
-from whorl.nets.asides import add_asides, asides_of
+from whorl.nets.asides import add_asides, asides_of, views_per_image
 from whorl.nets.backbone import check_fit
 from whorl.nets.builder import Builder
 from whorl.nets.extract import extract
@@ -140,7 +140,10 @@ class Networks:
 
 
 def label_passes(config: LearnerConfig, images: int, unlabelled: bool, initial: bool) -> int:
-    """How many images are trained on for the pseudo labels of a delivery, or in the ``initial`` one for later ones."""
+    """How many images are trained on for the pseudo labels of a delivery, or in the ``initial`` one for later ones.
+
+    Further views of an image count like images.
+    """
     if initial:
-        return config.pseudo.networks * config.train.first_epochs * images
+        return round(views_per_image(ASIDES) * config.pseudo.networks * config.train.first_epochs * images)
     return refine.passes(config.pseudo.refine, images) if unlabelled else 0

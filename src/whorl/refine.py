@@ -20,6 +20,7 @@ from whorl.data.source import Samples
 from whorl.errors import WhorlError
 from whorl.fit import Diverged, Purpose, fit
 from whorl.methods.base import Batch, Phase
+from whorl.nets.asides import VIEWS, views_per_image
 from whorl.nets.backbone import checked
 from whorl.nets.contrast import Contrast, projector
 from whorl.nets.heads import LinearHead
@@ -84,8 +85,8 @@ class Refinement:
 
 
 def passes(epochs: int, images: int) -> int:
-    """How many images a refinement trains on, counted once per epoch."""
-    return epochs * (images + EXEMPLARS * -(-images // BATCH))
+    """How many images a refinement trains on, with their further views, in all epochs."""
+    return round(views_per_image([*VIEWS]) * epochs * (images + EXEMPLARS * -(-images // BATCH)))
 
 
 def _batches(delivered: int, exemplars: int) -> Callable[[torch.Generator], list[IntArray]]:

@@ -34,15 +34,31 @@ class Ticker(Protocol):
     """Receives every training batch."""
 
     def tick(self, images: int, loss: Tensor) -> None:
-        """A batch of ``images`` images was trained on, with this loss."""
+        """A batch of ``images`` images, further views of them included, was trained on, with this loss."""
         ...
+
+
+class Counted:
+    """Counts the images that it reports to another ticker, from ``images`` on."""
+
+    def __init__(self, ticker: Ticker, images: int) -> None:
+        self._ticker = ticker
+        self.images = images
+
+    def tick(self, images: int, loss: Tensor) -> None:
+        """Count the images of a batch."""
+        self.images += images
+        self._ticker.tick(images, loss)
 
 
 class Reporter(Ticker, Protocol):
     """Receives the progress of an experiment."""
 
     def begin(self, tasks: int, images: int, done: int) -> None:
-        """The experiment starts: ``images`` training images in all tasks, ``done`` of them already processed."""
+        """The experiment starts: ``images`` training images in all tasks, ``done`` of them already processed.
+
+        Both are estimates in the unit of :meth:`tick`.
+        """
         ...
 
     def task(self, task: int, classes: int) -> None:

@@ -40,7 +40,7 @@ class Job:
     """A name for people."""
     config: ExperimentConfig
     passes: tuple[int, ...]
-    """Images that each task processes in training, counted once per epoch."""
+    """Images that each task trains on in all epochs, with further views: :func:`whorl.experiment.workload`."""
     data: DataConfig
     """The images to load; ``config.data`` identifies the images that were found."""
 

@@ -15,7 +15,7 @@ from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
 from whorl.errors import WhorlError
 from whorl.memory.memory import Memory
-from whorl.nets.asides import Aside, asides_of
+from whorl.nets.asides import Aside, asides_of, views_per_image
 from whorl.nets.model import Model, Output
 from whorl.sections import OptimConfig, Section, TrainConfig
 from whorl.tree import Tree
@@ -229,8 +229,10 @@ class Method(Section, ABC):
         return {"name": self.name, **self.model_dump(mode="json")}
 
     def passes(self, train: TrainConfig, load: Load) -> int:
-        """An estimate of how many images a step trains on, counted once per epoch; used for the time left."""
-        return (train.first_epochs if load.number == 1 else train.epochs) * (load.new + load.replayed)
+        """An estimate of how many images a step trains on in all epochs, with further views; used for the time left."""
+        initial = load.number == 1
+        epochs = train.first_epochs if initial else train.epochs
+        return round(views_per_image(train.asides(initial)) * epochs * (load.new + load.replayed))
 
     def check(self, config: LearnerConfig, sizes: Sequence[int], labelled: bool) -> None:
         """Raise a ``WhorlError`` if the config does not suit the method.

@@ -16,6 +16,7 @@ from whorl.config import LearnerConfig
 from whorl.errors import WhorlError
 from whorl.methods.base import Batch, Conditions, Load, Method, Phase, Step
 from whorl.methods.losses import classify, modified_cross_distillation
+from whorl.nets.asides import views_per_image
 from whorl.nets.heads import MeansHead
 from whorl.sections import MOST_RATE, TrainConfig
 from whorl.tree import Tree, merge
@@ -82,7 +83,9 @@ class Ilio(Method):
 
     def passes(self, train: TrainConfig, load: Load) -> int:
         """Each block, and then the block with as many exemplars."""
-        return super().passes(train, load) if load.number == 1 else load.new * (2 if self.strict else 3)
+        if load.number == 1:
+            return super().passes(train, load)
+        return round(views_per_image(train.asides(initial=False)) * load.new * (2 if self.strict else 3))
 
     def check(self, config: LearnerConfig, sizes: Sequence[int], labelled: bool) -> None:
         """The number of epochs after the initial step is fixed."""

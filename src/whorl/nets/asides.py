@@ -13,6 +13,14 @@ from whorl.nets.contrast import Contrast, projector
 from whorl.nets.model import Model
 from whorl.nets.rotations import Rotations, rotation_head
 
+VIEWS = {"rotations": 0.5, "contrast": 1.0}
+"""Further views of each image, by the name of the aside."""
+
+
+def views_per_image(names: Sequence[str]) -> float:
+    """How many views of each image a network is trained on, beside asides of these names: its own and theirs."""
+    return 1 + sum(VIEWS[name] for name in names)
+
 
 class Aside(Protocol):
     """A task on further views of a batch. Its loss is added to that of the batch."""

@@ -44,6 +44,8 @@ class Spent:
     images: int = 0
     sessions: tuple[Provenance, ...] = ()
     """Where its epochs were computed."""
+    passes: int = 0
+    """How much of the estimated work is done: images with their further views, and what was taken from another run."""
 
 
 class Header(BaseModel):
@@ -71,6 +73,8 @@ class Position(Header):
     training_seconds: Seconds
     images: Whole
     sessions: tuple[Provenance, ...] = ()
+    passes: Whole = 0
+    """0 in files of earlier versions."""
 
 
 def state_header(state: State) -> dict[str, object]:
@@ -295,7 +299,8 @@ def load_epoch(path: Path, run: str = "") -> tuple[Position, Halt | None, Spent]
     """The position in an epoch file. A file of format 1 cannot be continued from: its halt is None."""
     tensors, where = read_part(path, Position, run)
     with belonging(path):
-        spent = Spent(where.seconds, where.training_seconds, where.images, where.sessions)
+        passes = where.passes or where.images
+        spent = Spent(where.seconds, where.training_seconds, where.images, where.sessions, passes)
         if where.format < FORMAT:
             return where, None, Spent()
         if where.phase >= where.starts:
