@@ -147,7 +147,7 @@ def test_progress_names_the_network(small_data: Dataset, tmp_path: Path) -> None
 
 
 def test_a_run_that_takes_over_task_1_takes_all_networks(small_data: Dataset, tmp_path: Path) -> None:
-    config, other = checks.small_config(**TWO), checks.small_config(**TWO, cluster__name="gmm")
+    config, other = checks.small_config(**TWO), checks.small_config(**TWO, pseudo__whiten=True, cluster__name="gmm")
     source = run(config, small_data, tmp_path / "source")
     whole = run(other, small_data, tmp_path / "whole")
     taken = run(other, small_data, tmp_path / "taken", task1=Run(source.path, config))
