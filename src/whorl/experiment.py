@@ -205,7 +205,7 @@ class _Session:
         halt, spent = self._position(done + 1) if done < len(self.stream) else (None, Spent())
         passes = list(_passes(self.store.config, self.stream, learner.inputs))
         if done == 0 and halt is None:
-            spent = Spent(passes=self._take_networks())
+            spent = self._take_networks()
         self.reporter.begin(len(self.stream), sum(passes), sum(passes[:done]) + spent.passes)
         recorded = {session.started for session in self.earlier}
         interrupted = tuple(session for session in spent.sessions if session.started not in recorded)
@@ -221,6 +221,7 @@ class _Session:
                     spent.images + position.record.images,
                     (*interrupted, provenance(learner.runtime, self.started, ())),
                     ticker.images,
+                    spent.networks_from,
                 )
                 self.store.save_epoch(number, position, spent)
                 self.reporter.epoch(position.record)
@@ -228,18 +229,19 @@ class _Session:
             halt, spent = None, Spent()
         return tuple(self.steps)
 
-    def _take_networks(self) -> int:
-        """Networks for pseudo labels that another run has trained; returns how many images this saves."""
+    def _take_networks(self) -> Spent:
+        """Networks for pseudo labels that another run has trained; returns where they are from and the work saved."""
         config = self.store.config
         found = trained_networks(self.store.path.parent, config)
         if found is None:
-            return 0
+            return Spent()
         try:
             self.learner.take_networks(found.networks)
         except WhorlError:  # of a damaged or foreign file, which that run reports when it is used
-            return 0
+            return Spent()
         self.reporter.note(f"the networks for pseudo labels are those of {found.run}")
-        return label_passes(config, len(self.stream[0].images), unlabelled=False, initial=True)
+        saved = label_passes(config, len(self.stream[0].images), unlabelled=False, initial=True)
+        return Spent(passes=saved, networks_from=found.run)
 
     def _delivered(self, number: int, delivery: Delivery, halt: Halt | None, ticker: Ticker) -> Delivery:
         """What the learner receives: the delivery of the stream, with corrupted labels if the config asks for them."""
@@ -274,6 +276,7 @@ class _Session:
             update={
                 "method": learner.settled,
                 "taken_from": taken_from,
+                "networks_from": spent.networks_from,
                 "images": spent.images,
                 "seconds": time.perf_counter() - started,
                 "images_per_second": spent.images / spent.training_seconds if spent.training_seconds else None,

@@ -80,6 +80,8 @@ class TaskScores(_Record):
     """Values that the method reports, such as the gamma of WA."""
     taken_from: str | None = None
     """The run whose task 1 was reused instead of trained."""
+    networks_from: str | None = None
+    """The run whose networks for pseudo labels were reused; their training does not count in ``seconds``."""
     images: int = Field(0, ge=0, lt=2**63)
     """Training images processed, counted once per epoch."""
     seconds: float = Field(0.0, ge=0)

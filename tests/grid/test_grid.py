@@ -144,6 +144,24 @@ def test_jobs_that_share_task_1_wait_until_it_is_stored(images: tuple[Any, Datas
     assert state.waiting == []
 
 
+def test_jobs_that_share_networks_wait_until_they_are_stored(images: tuple[Any, Dataset], tmp_path: Path) -> None:
+    networks: dict[str, Any] = {"pseudo__features": "networks", "pseudo__networks": 1}
+    one, two = job(images, **networks), job(images, method__name="wa", **networks)
+    assert one.task1 != two.task1
+    queue, _ = queue_of(plan([one, two, job(images, method__name="icarl")], tmp_path), tmp_path)
+    a, b, c = workers("a", "b", "c")
+    queue.next_for(a)
+    order = queue.next_for(b)  # the second needs the networks that are being trained, so the third is next
+    assert order is not None
+    assert order.config.method.name == "icarl"
+    assert queue.next_for(c) is None
+    queue.update(a, messages.Begin(tasks=3, images=288, done=0))
+    queue.update(a, messages.Scored(task=1, images=80))
+    order = queue.next_for(c)
+    assert order is not None
+    assert (order.config.method.name, order.task1) == ("wa", None)
+
+
 def test_where_the_process_training_task_1_ends_the_next_job_trains_it(
     images: tuple[Any, Dataset], tmp_path: Path
 ) -> None:

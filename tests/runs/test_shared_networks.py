@@ -42,6 +42,8 @@ def test_another_method_uses_the_same_networks(small_data: Dataset, tmp_path: Pa
     assert checks.same(checks.stored(alone.path), checks.stored(shared.path))
     assert [step.acc for step in alone.steps] == [step.acc for step in shared.steps]
     assert alone.steps[0].images == 3 * shared.steps[0].images
+    assert [step.networks_from for step in shared.steps] == [first.path.name, None]
+    assert alone.steps[0].networks_from is None
 
 
 def test_fewer_networks_are_the_first_ones(small_data: Dataset, tmp_path: Path) -> None:
@@ -106,6 +108,7 @@ def test_a_run_that_is_killed_after_taking_them_resumes(small_data: Dataset, tmp
     seen = Watching()
     shared = run(other, small_data, tmp_path / "shared", reporter=seen)
     assert seen.phases == {"train"}
+    assert shared.steps[0].networks_from
     assert checks.same(checks.stored(alone.path), checks.stored(shared.path))
 
 

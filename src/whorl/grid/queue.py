@@ -27,6 +27,7 @@ from whorl.grid.messages import (
     Setup,
 )
 from whorl.grid.pool import Pool, Worker
+from whorl.runs.networks import networks_key
 from whorl.runs.run import Run, stored
 from whorl.runs.task1 import task1_key
 from whorl.sections import DataConfig
@@ -53,6 +54,11 @@ class Job:
     def task1(self) -> str:
         """Identifies the training of task 1; jobs with the same value share it."""
         return task1_key(self.config)
+
+    @cached_property
+    def networks(self) -> str | None:
+        """Identifies the networks for pseudo labels, which task 1 begins with; None for a job without them."""
+        return networks_key(self.config) if self.config.pseudo.networks else None
 
 
 @dataclass(frozen=True)
@@ -211,18 +217,24 @@ def _replace(pool: Pool, worker: Worker, reason: str, state: GridState) -> None:
 
 
 class Queue:
-    """Hands out jobs so that no task 1 is trained twice."""
+    """Hands out jobs so that no task 1 is trained twice, and no networks for pseudo labels are."""
 
     def __init__(self, planned: Plan, out: Path, state: GridState) -> None:
         self._done, self._out, self._state = planned.done, out, state
         self._task1_runs = dict(planned.task1_runs)
 
     def next_for(self, worker: Worker) -> Order | None:
-        """The next job whose task 1 is stored or is not being trained yet; None if every job has to wait."""
-        in_training = {running.job.task1 for running in self._state.running.values() if running.trains_task1}
+        """The next job whose task 1 is stored, or not being trained yet by others; None if every job has to wait."""
+        in_training = {
+            key
+            for running in self._state.running.values()
+            if running.trains_task1
+            for key in (running.job.task1, running.job.networks)
+        }
         for job in self._state.waiting:
             resumed = self._done.get(job.title, 0) > 0
-            if not resumed and job.task1 not in self._task1_runs and job.task1 in in_training:
+            stored = resumed or job.task1 in self._task1_runs
+            if not stored and not in_training.isdisjoint({job.task1, job.networks} - {None}):
                 continue
             task1 = None if resumed else self._task1_runs.get(job.task1)
             self._state.waiting.remove(job)

@@ -46,6 +46,8 @@ class Spent:
     """Where its epochs were computed."""
     passes: int = 0
     """How much of the estimated work is done: images with their further views, and what was taken from another run."""
+    networks_from: str | None = None
+    """The run whose networks for pseudo labels were reused."""
 
 
 class Header(BaseModel):
@@ -75,6 +77,7 @@ class Position(Header):
     sessions: tuple[Provenance, ...] = ()
     passes: Whole = 0
     """0 in files of earlier versions."""
+    networks_from: str | None = None
 
 
 def state_header(state: State) -> dict[str, object]:
@@ -300,7 +303,7 @@ def load_epoch(path: Path, run: str = "") -> tuple[Position, Halt | None, Spent]
     tensors, where = read_part(path, Position, run)
     with belonging(path):
         passes = where.passes or where.images
-        spent = Spent(where.seconds, where.training_seconds, where.images, where.sessions, passes)
+        spent = Spent(where.seconds, where.training_seconds, where.images, where.sessions, passes, where.networks_from)
         if where.format < FORMAT:
             return where, None, Spent()
         if where.phase >= where.starts:
