@@ -172,7 +172,7 @@ def _changed(config: ExperimentConfig) -> str:
         except WhorlError:  # a plug-in that is no longer installed
             return ""
     before, now = flat(usual.tree()), flat(config.tree())
-    keys = [key for key in now if now[key] != before.get(key) and key != "data.fingerprint"]
+    keys = [key for key in now if now[key] != before.get(key) and not key.endswith(".fingerprint")]
     return ", ".join(f"{key} {now[key]}" for key in keys)
 
 
