@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from whorl.data.trouble import reason
 from whorl.errors import WhorlError
 from whorl.nets.found import Channels, Found
-from whorl.nets.weights import fit_weights, read_weights
+from whorl.nets.weights import read_weights
 
 _FILTERS = {2: "bilinear", 3: "bicubic"}
 """Pillow's numbers, in which image processors state their interpolation."""
@@ -46,11 +46,7 @@ def load(name: str, weights: Path | None) -> Found:
     if not Path(name).is_dir() and (name.startswith(("/", ".", "~")) or name.count("/") > 1 or os.sep * 2 in name):
         raise WhorlError(f"there is no folder {name}; set `net.arch` to hf:FOLDER or hf:NAME")
     processor = _processor(hf, name)
-    if weights is None:
-        net = _with_own_weights(hf, name)
-    else:
-        net = rebuilt(json.dumps(_get(hf, name, "config.json")))
-        fit_weights(net.net, read_weights(weights), weights, f"hf:{name}")
+    net = _with_weights(hf, name, weights)
     normal = processor.get("do_normalize", True)
     return Found(
         net=net,
@@ -93,20 +89,37 @@ def _transformers() -> Any:
     return found
 
 
-def _with_own_weights(hf: Any, name: str) -> Pooled:
-    """The network with the weights beside its config. A pooling layer without weights is not used."""
-    settings = {"trust_remote_code": False, "use_safetensors": True, "dtype": torch.float32}
+def _with_weights(hf: Any, name: str, file: Path | None) -> Pooled:
+    """The network with the weights beside its config or in a file. A pooling layer without weights is not used."""
+    settings: dict[str, Any] = {"output_loading_info": True, "dtype": torch.float32}
+    stored = None if file is None else read_weights(file)
+    bare = None if file is None else rebuilt(json.dumps(_get(hf, name, "config.json"))).net
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            net, info = hf.AutoModel.from_pretrained(name, output_loading_info=True, **settings)
+            if bare is None:
+                settings |= {"trust_remote_code": False, "use_safetensors": True}
+                net, info = hf.AutoModel.from_pretrained(name, **settings)
+            else:
+                net, info = type(bare).from_pretrained(None, config=bare.config, state_dict=stored, **settings)
     except Exception as error:  # a damaged file may raise anything, and the library has many errors of its own
+        if file is not None:
+            raise _unfit(name, file, reason(error)) from None
         raise _unavailable(name, error) from None
     missing = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))
     lost = [key for key in missing if not key.startswith("pooler.")]
     if lost:
-        raise WhorlError(f"the weights of hf:{name} do not fit its config: {lost[0]} is missing; get the files again")
+        raise _unfit(name, file, f"{lost[0]} is missing")
     return _pooled(net, pooler=not missing)
+
+
+def _unfit(name: str, file: Path | None, why: str) -> WhorlError:
+    """The error about weights of another network."""
+    if file is None:
+        return WhorlError(f"the weights of hf:{name} do not fit its config ({why}); get the files again")
+    return WhorlError(
+        f"the weights in {file} do not fit hf:{name} ({why}); set `net.arch` to the network that they were trained with"
+    )
 
 
 def _pooled(net: Any, pooler: bool) -> Pooled:
