@@ -8,7 +8,7 @@ from whorl import cluster
 from whorl.config import LearnerConfig
 from whorl.data.inputs import VIEWS
 from whorl.errors import WhorlError, unknown
-from whorl.known import KNOWN, pretrained
+from whorl.known import KNOWN, is_pretrained
 from whorl.labels import extractors
 from whorl.memory.select import get_selector
 from whorl.methods import method_of
@@ -26,7 +26,7 @@ def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bo
     ``sizes`` are the numbers of new classes per delivery as far as they are known, ``labelled`` is whether all
     deliveries have labels.
     """
-    if config.net.arch != OWN_NET and not pretrained(config.net.arch):
+    if config.net.arch != OWN_NET and not is_pretrained(config.net.arch):
         backbone.find(config.net.arch)
     if config.net.tune == "none":
         _refuse_training(config)

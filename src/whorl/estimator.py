@@ -26,12 +26,12 @@ from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.data.trouble import file_errors
 from whorl.engine import Learner
 from whorl.errors import WhorlError
-from whorl.known import KNOWN, pretrained
+from whorl.known import KNOWN
 from whorl.methods import method_of
 from whorl.metrics.match import matched_accuracy
 from whorl.nets.backbone import Backbone, own_inputs
 from whorl.nets.backbone import checked as checked_backbone
-from whorl.nets.pretrained import Origin, named, rebuilt
+from whorl.nets.pretrained import Origin, named, origin_of, rebuilt
 from whorl.progress import reporter
 from whorl.recipes import resolve_learner
 from whorl.runs.checkpoint import belonging
@@ -106,9 +106,7 @@ class Whorl(BaseEstimator):
         the number of its features. A module is copied and used with the weights it has. ``auto`` selects ``identity``
         for vectors, ``resnet18`` for images of at least 128 pixels, and ``resnet32`` for smaller ones. ``timm:NAME``,
         ``hf:NAME`` and ``hf:FOLDER`` are pretrained networks. They are not trained, unless the option ``net.tune`` is
-        ``last`` or ``all``.
-    weights : path, optional
-        A file with the weights of a pretrained network, instead of those that its library downloads.
+        ``last`` or ``all``; :func:`whorl.pretrained` takes a file of weights as well.
     recipe : {"fast", "paper", "demo"}
         The set of constants for training.
     inputs : Inputs, optional
@@ -168,7 +166,6 @@ class Whorl(BaseEstimator):
         method: str = "ours",
         *,
         net: str | nn.Module = "auto",
-        weights: str | PathLike[str] | None = None,
         recipe: str = "fast",
         inputs: Inputs | None = None,
         options: Mapping[str, Any] | None = None,
@@ -178,7 +175,6 @@ class Whorl(BaseEstimator):
     ) -> None:
         self.method = method
         self.net = net
-        self.weights = weights
         self.recipe = recipe
         self.inputs = inputs
         self.options = options
@@ -497,13 +493,10 @@ class Whorl(BaseEstimator):
 
     def _backbone(self, params: _Params) -> Backbone | None:
         """The backbone that was passed as a module, or the pretrained one of that name."""
-        weights = None if self.weights is None else Path(self.weights)
         if isinstance(self.net, nn.Module):
-            if weights is not None:
-                raise WhorlError("`weights` is for networks by name; load them into the module instead")
             return checked_backbone(self.net)
         asked = resolve_learner(params.asked(), params.inputs or Inputs.images(PHOTO_SIZE)).net
-        return named(self.net, weights, asked.size) if asked.size or weights or pretrained(self.net) else None
+        return named(asked.arch, None, asked.size)
 
     def _runtime(self, config: LearnerConfig) -> Runtime:
         return Runtime(find_device(self.device), config.precision)
@@ -527,7 +520,8 @@ class _Params(BaseModel):
         """The parameters of a model, as they can be stored; raises a ``WhorlError`` about the first wrong one."""
         values = {name: value for name, value in model.get_params(deep=False).items() if name in cls.model_fields}
         if isinstance(model.net, nn.Module):
-            values["net"] = None
+            origin = origin_of(model.net)
+            values["net"] = origin.name if origin else None
         for key, name in _BY_PARAMETER.items():
             if isinstance(model.options, Mapping) and key in model.options:
                 raise WhorlError(f"set `{key}` by the parameter `{name}`, not by `options`")

@@ -111,6 +111,6 @@ def require(key: str, name: str) -> None:
         KNOWN[key].require(name)
 
 
-def pretrained(arch: str) -> bool:
+def is_pretrained(arch: str) -> bool:
     """Whether this is the name of a network of timm or transformers."""
     return arch.startswith((TIMM, HF))

@@ -9,7 +9,7 @@ from whorl.config import ExperimentConfig, LearnerConfig, check_values, checked
 from whorl.data import find_loader, traits_of
 from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.errors import WhorlError, unknown
-from whorl.known import DEFAULT_LABELER, DEFAULT_METHOD, pretrained
+from whorl.known import DEFAULT_LABELER, DEFAULT_METHOD, is_pretrained
 from whorl.methods import method_class
 from whorl.methods.base import Conditions
 from whorl.tree import Tree, merge
@@ -83,7 +83,7 @@ def _usual_net(conditions: Conditions) -> Tree:
 def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
     usual = merge({"recipe": "fast", "net": _usual_net(conditions)}, usual)
     net = asked.get("net", {})
-    from_pretrained = pretrained(str(net.get("arch", "")))
+    from_pretrained = is_pretrained(str(net.get("arch", "")))
     frozen = net.get("tune", "none" if from_pretrained else "all") == "none"
     if frozen:  # what is learned then is vectors
         conditions = replace(conditions, photos=False, vectors=True)

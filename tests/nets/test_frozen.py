@@ -169,7 +169,7 @@ def test_features_are_kept_between_runs_and_change_no_bit(tmp_path: Path) -> Non
     assert net.seen.item() == 0
     other = Patches()
     with torch.no_grad():
-        other.layer.bias += 0.1
+        other.layer.weight += 0.1
     changed = FrozenBackbone(other, INPUTS, Runtime(), FeatureFolder(tmp_path))(images).read(np.arange(250))
     assert not torch.equal(changed, plain)
     prepared = replace(INPUTS, mean=(0.1, 0.2, 0.3))

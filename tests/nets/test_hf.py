@@ -19,7 +19,7 @@ from whorl import Whorl
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
 from whorl.nets.from_hf import rebuilt as rebuilt_net
-from whorl.nets.pretrained import Pretrained, load, named, rebuilt
+from whorl.nets.pretrained import Pretrained, named, pretrained, rebuilt
 from whorl.types import IntArray
 
 FEW = {"train.first_epochs": 3, "train.epochs": 3, "memory.quota": 4}
@@ -68,7 +68,7 @@ def photos(side: int, n: int = 60) -> tuple[np.ndarray[Any, np.dtype[np.uint8]],
 @pytest.mark.parametrize("side", [28, 12, 40])
 def test_features_are_those_of_the_network_itself(side: int, written: Path, transformers: Any) -> None:
     images, _ = photos(side)
-    found = load(f"hf:{written}")
+    found = pretrained(f"hf:{written}")
     inputs = found.suited(Inputs.images(side, view="shift"))
     assert (inputs.size, inputs.view, inputs.mean, inputs.std) == (side, "shift", (0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
     own = transformers.AutoModel.from_pretrained(written).eval()
@@ -83,30 +83,30 @@ def test_features_are_those_of_the_network_itself(side: int, written: Path, tran
 
 
 def test_what_the_config_says_is_recorded(written: Path, transformers: Any) -> None:
-    origin = load(f"hf:{written}").origin
+    origin = pretrained(f"hf:{written}").origin
     assert (origin.name, origin.size, origin.interpolation, origin.licence) == (
         "hf:dino-tiny", 28, "bicubic", "apache-2.0",
     )  # fmt: skip
     assert origin.library == f"transformers {transformers.__version__}"
     assert "images of 28 pixels, bicubic, mean 0.4 0.5 0.6" in str(origin)
-    assert load(f"hf:{written}", size=14).origin.size == 14
+    assert pretrained(f"hf:{written}", size=14).origin.size == 14
     again = rebuilt(origin)
     assert {name: value.shape for name, value in again.state_dict().items()} == {
-        name: value.shape for name, value in load(f"hf:{written}").state_dict().items()
+        name: value.shape for name, value in pretrained(f"hf:{written}").state_dict().items()
     }
 
 
 def test_weights_of_a_file(folder: Path) -> None:
-    expected = load(f"hf:{folder}").origin.weights
+    expected = pretrained(f"hf:{folder}").origin.weights
     shutil.move(folder / "model.safetensors", folder.parent / "w.safetensors")
-    assert load(f"hf:{folder}", folder.parent / "w.safetensors").origin.weights == expected
+    assert pretrained(f"hf:{folder}", folder.parent / "w.safetensors").origin.weights == expected
     stored = safetensors.torch.load_file(folder.parent / "w.safetensors")
     safetensors.torch.save_file({k: v for k, v in stored.items() if "layernorm" not in k}, folder.parent / "w")
     torch.save({**stored, "layernorm.weight": torch.ones(3)}, folder.parent / "other.pth")
     (folder.parent / "w").rename(folder.parent / "cut.safetensors")
     for file in ("cut.safetensors", "other.pth"):
         with pytest.raises(WhorlError, match=rf"the weights in .*{file} do not fit hf:.*; set `net.arch` to the netw"):
-            load(f"hf:{folder}", folder.parent / file)
+            pretrained(f"hf:{folder}", folder.parent / file)
 
 
 @pytest.mark.parametrize("tune", ["none", "last", "all"])
@@ -183,7 +183,7 @@ def test_folders_that_cannot_be_used(change: str, line: str, folder: Path, trans
         small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
         transformers.BertModel(transformers.BertConfig(**small, vocab_size=10)).save_pretrained(folder)
     with pytest.raises(WhorlError, match=line):
-        load(f"hf:{folder}")
+        pretrained(f"hf:{folder}")
 
 
 def test_code_beside_the_weights_is_not_run(folder: Path) -> None:
@@ -192,7 +192,7 @@ def test_code_beside_the_weights_is_not_run(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(values))
     mark = folder.parent / "ran"
     (folder / "evil.py").write_text(f"open({str(mark)!r}, 'w')\n")
-    assert isinstance(load(f"hf:{folder}"), Pretrained)
+    assert isinstance(pretrained(f"hf:{folder}"), Pretrained)
     assert not mark.exists()
 
 
@@ -202,12 +202,13 @@ def test_a_name_that_cannot_be_had(transformers: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(transformers.utils, "cached_file", offline)
     with pytest.raises(WhorlError, match=r"hf:some/dino cannot be had \(We couldn't connect.*set `net.arch` to hf:FOL"):
-        load("hf:some/dino")
+        pretrained("hf:some/dino")
 
 
 def test_names_without_a_network() -> None:
-    with pytest.raises(WhorlError, match="write the name of a network after 'hf:'"):
-        load("hf:")
+    for arch in ("hf:", "timm:", "resnet32"):
+        with pytest.raises(WhorlError, match=f"'{arch}' does not name a pretrained network; write timm:NAME, hf:NAME"):
+            pretrained(arch)
     for arch, weights, size, key in (("resnet32", Path("w.pth"), None, "weights"), ("tiny", None, 64, "net.size")):
         with pytest.raises(WhorlError, match=f"`{key}` is for networks of timm and transformers, not for {arch}"):
             named(arch, weights, size)
@@ -217,14 +218,28 @@ def test_names_without_a_network() -> None:
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(WhorlError, match=r"needs transformers; type: pip install 'whorl\[hf\]'"):
-        load("hf:facebook/dinov2-small")
+        pretrained("hf:facebook/dinov2-small")
     with pytest.raises(WhorlError, match="needs transformers"):
         rebuilt_net("{}")
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(WhorlError, match=r"needs timm; type: pip install 'whorl\[timm\]'"):
-        load("timm:resnet18")
+        pretrained("timm:resnet18")
 
 
 def test_a_missing_folder(transformers: Any, tmp_path: Path) -> None:
     with pytest.raises(WhorlError, match="there is no folder"):
-        load(f"hf:{tmp_path / 'nowhere'}")
+        pretrained(f"hf:{tmp_path / 'nowhere'}")
+
+
+@pytest.mark.parametrize("tune", ["none", "last"])
+def test_a_network_that_is_passed_as_a_module_counts_as_its_name(tune: str, written: Path, tmp_path: Path) -> None:
+    images, labels = photos(20)
+    net = pretrained(f"hf:{written}", size=14)
+    model = Whorl(net=net, options={**FEW, "net.tune": tune}, verbose=0).learn(images, labels)
+    assert (model.config_.net.arch, model.origin_) == ("hf:dino-tiny", net.origin)
+    model.save(tmp_path)
+    again = Whorl.load(tmp_path, verbose=0)
+    np.testing.assert_array_equal(again.predict_proba(images), model.predict_proba(images))
+    if tune == "none":
+        expected = Whorl(net=f"hf:{written}", options={**FEW, "net.size": 14}, verbose=0).learn(images, labels)
+        np.testing.assert_array_equal(expected.predict_proba(images), model.predict_proba(images))

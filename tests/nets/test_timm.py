@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +14,7 @@ import torch
 
 from whorl.errors import WhorlError
 from whorl.nets.model import weights
-from whorl.nets.pretrained import load, rebuilt
+from whorl.nets.pretrained import pretrained, rebuilt
 
 NAME = "test_efficientnet"
 
@@ -21,7 +22,7 @@ NAME = "test_efficientnet"
 @pytest.fixture(scope="module")
 def timm() -> Any:
     try:
-        import timm
+        timm: Any = importlib.import_module("timm")
     except (ImportError, RuntimeError) as error:
         pytest.skip(f"timm cannot be imported ({error})")
     return timm
@@ -32,7 +33,7 @@ def test_features_are_those_of_the_network_itself(timm: Any, tmp_path: Path) -> 
         torch.manual_seed(0)
         own = timm.create_model(NAME, pretrained=False).eval()
     safetensors.torch.save_file(weights(own), tmp_path / "w.safetensors")
-    found = load(f"timm:{NAME}", tmp_path / "w.safetensors")
+    found = pretrained(f"timm:{NAME}", tmp_path / "w.safetensors")
     config = timm.data.resolve_model_data_config(own)
     origin = found.origin
     assert (origin.size, origin.mean, origin.std) == (config["input_size"][1], config["mean"], config["std"])
@@ -49,10 +50,10 @@ def test_features_are_those_of_the_network_itself(timm: Any, tmp_path: Path) -> 
 
 def test_names_and_weights_that_cannot_be_used(timm: Any, tmp_path: Path) -> None:
     with pytest.raises(WhorlError, match=r"timm has no network 'resnet81'; did you mean timm:resnet18"):
-        load("timm:resnet81")
+        pretrained("timm:resnet81")
     safetensors.torch.save_file({"conv_stem.weight": torch.zeros(1)}, tmp_path / "w.safetensors")
     with pytest.raises(WhorlError, match=f"do not fit timm:{NAME}"):
-        load(f"timm:{NAME}", tmp_path / "w.safetensors")
+        pretrained(f"timm:{NAME}", tmp_path / "w.safetensors")
 
 
 def test_weights_that_cannot_be_downloaded(timm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +62,7 @@ def test_weights_that_cannot_be_downloaded(timm: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(timm, "create_model", offline)
     with pytest.raises(WhorlError, match=rf"the weights of timm:{NAME} cannot be had .*set `weights` to the file"):
-        load(f"timm:{NAME}")
+        pretrained(f"timm:{NAME}")
 
 
 def test_a_torchvision_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,4 +73,4 @@ def test_a_torchvision_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("whorl.nets.from_timm.importlib.import_module", fails)
     line = r"torchvision does not load \(operator torchvision::nms does not exist\); install the torchvision that"
     with pytest.raises(WhorlError, match=line):
-        load("timm:resnet18")
+        pretrained("timm:resnet18")

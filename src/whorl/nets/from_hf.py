@@ -93,7 +93,7 @@ def _with_weights(hf: Any, name: str, file: Path | None) -> Pooled:
     """The network with the weights beside its config or in a file. A pooling layer without weights is not used."""
     settings: dict[str, Any] = {"output_loading_info": True, "dtype": torch.float32}
     stored = None if file is None else read_weights(file)
-    bare = None if file is None else rebuilt(json.dumps(_get(hf, name, "config.json"))).net
+    bare: Any = None if file is None else rebuilt(json.dumps(_get(hf, name, "config.json"))).net
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
-from whorl.known import HF, pretrained
+from whorl.known import HF, is_pretrained
 from whorl.nets import from_hf, from_timm
 from whorl.nets.found import Channels
 from whorl.nets.weights import fingerprint
@@ -79,15 +80,28 @@ class Pretrained(nn.Module):
         return replace(data, mean=self.inputs.mean, std=self.inputs.std) if data.kind == "images" else data
 
 
-def load(arch: str, weights: Path | None = None, size: int | None = None) -> Pretrained:
-    """The network called ``timm:NAME``, ``hf:NAME`` or ``hf:FOLDER``, with its own weights or those of a file.
+def pretrained(arch: str, weights: str | PathLike[str] | None = None, size: int | None = None) -> Pretrained:
+    """A pretrained network, to be passed to :class:`whorl.Whorl` as ``net``.
 
-    ``size`` replaces the side of images in the network's config.
+    Parameters
+    ----------
+    arch : str
+        ``timm:NAME``, ``hf:NAME`` or ``hf:FOLDER``.
+    weights : path, optional
+        A file with the weights, ``.safetensors`` or ``.pth``, instead of those that the library downloads or finds in
+        the folder.
+    size : int, optional
+        The side to which images are scaled, instead of the one in the network's own config.
+
+    Returns
+    -------
+    Pretrained
+        The network. Its ``origin`` tells what its config says, including the licence.
     """
-    name = arch.partition(":")[2]
-    if not name:
-        raise WhorlError(f"write the name of a network after {arch!r}, for instance hf:facebook/dinov2-small")
-    found = from_hf.load(name, weights) if arch.startswith(HF) else from_timm.load(name, weights)
+    name, file = arch.partition(":")[2], None if weights is None else Path(weights)
+    if not is_pretrained(arch) or not name:
+        raise WhorlError(f"{arch!r} does not name a pretrained network; write timm:NAME, hf:NAME or hf:FOLDER")
+    found = from_hf.load(name, file) if arch.startswith(HF) else from_timm.load(name, file)
     origin = Origin(
         name=HF + Path(name).name if arch.startswith(HF) and Path(name).is_dir() else arch,
         size=size or found.size,
@@ -126,8 +140,8 @@ def origin_of(backbone: object) -> Origin | None:
 
 def named(arch: str, weights: Path | None, size: int | None) -> Pretrained | None:
     """The pretrained network that a config names; None for a built-in one, which takes no file of weights."""
-    if pretrained(arch):
-        return load(arch, weights, size)
+    if is_pretrained(arch):
+        return pretrained(arch, weights, size)
     for key, value in (("weights", weights), ("net.size", size)):
         if value is not None:
             raise WhorlError(f"`{key}` is for networks of timm and transformers, not for {arch}; leave it out")
