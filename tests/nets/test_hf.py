@@ -148,6 +148,9 @@ def test_a_run_is_known_by_the_weights_and_not_by_the_folder(folder: Path, call:
     out, _ = call(*words, "--net", f"hf:{elsewhere / 'dino-tiny'}", "--tune", "last")
     assert "labels" in out
     assert "net.tune last" in call("show", "synthetic-ours-pseudo")[0]
+    shown = " ".join(call("show", "synthetic-ours-given")[0].split())
+    assert "network: hf:dino-tiny (transformers" in shown
+    assert "licence: apache-2.0" in shown
 
 
 @pytest.mark.parametrize(

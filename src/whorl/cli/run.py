@@ -29,7 +29,6 @@ def run(flags: RunFlags) -> None:
     asked = _asked(flags)
     # Only now, when the arguments are checked: these import torch.
     from whorl.data import find_loader, traits_of
-    from whorl.experiment import check
     from whorl.experiment import run as run_config
     from whorl.methods import method_class
     from whorl.nets.pretrained import named
@@ -48,7 +47,6 @@ def run(flags: RunFlags) -> None:
             f"{name} uses each new image once, so `train.epochs` does not apply to it; "
             "`train.first_epochs=N` changes task 1, which is offline"
         )
-    check(wanted)
     backbone = named(wanted.net.arch, flags.weights, wanted.net.size)
     if backbone and wanted.data.resize is None and traits_of(find_loader(wanted.data.name)).files:
         asked = merge(asked, {"data": {"resize": backbone.origin.size}})
