@@ -133,7 +133,7 @@ class Learner:
         delivery = replace(delivery, images=self.runtime.hold(delivery.images))
         model = copy.deepcopy(self.model)
         if not self.sizes and isinstance(model.backbone, Scaled):
-            model.backbone.scale.fill_(root_mean_square(delivery.images))
+            model.backbone.root_mean_square.fill_(root_mean_square(delivery.images))
         features = Features(model, self._inner, self.runtime, delivery.images)
         labels = resume.labels if resume else self.label(delivery, ticker, features)
         if names and len(names) != labels.new:

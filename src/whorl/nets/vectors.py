@@ -25,12 +25,12 @@ class Scaled(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.dim: int = dim
-        self.scale: Tensor
-        self.register_buffer("scale", torch.ones(()))
+        self.root_mean_square: Tensor
+        self.register_buffer("root_mean_square", torch.ones(()))
 
     def forward(self, x: Tensor) -> Tensor:
         """The vectors at their scale."""
-        return x / self.scale
+        return x / self.root_mean_square
 
 
 class Mlp(nn.Module):

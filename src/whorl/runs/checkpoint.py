@@ -29,7 +29,7 @@ from whorl.training import Halt
 from whorl.types import FloatArray, IntArray, Labelling
 
 FORMAT = 2
-SCALE = "backbone.scale"
+SCALE = "backbone.root_mean_square"
 Whole = Annotated[int, Field(ge=0, lt=2**53)]
 Seconds = Annotated[float, Field(ge=0)]
 Version = Annotated[int, Field(ge=1, le=FORMAT)]
@@ -201,7 +201,8 @@ def numbers(tensors: dict[str, Tensor], name: str, below: int | None = None) -> 
 
 def learned_as(inputs: Inputs, model: dict[str, Tensor]) -> Inputs:
     """How a model's samples are stored: as they are, or as features of a frozen backbone, which have a scale."""
-    return Inputs.vectors(model["head.weight"].shape[1]) if SCALE in model else inputs
+    frozen = [name for name in model if name.startswith("backbone.")] == [SCALE]
+    return Inputs.vectors(model["head.weight"].shape[1]) if frozen else inputs
 
 
 def require_samples(images: Tensor, inputs: Inputs) -> None:
