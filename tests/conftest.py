@@ -21,6 +21,7 @@ from whorl.data.source import Dataset
 torch.set_num_threads(1)
 
 os.environ.pop("COLUMNS", None)  # tests set the width that they need
+os.environ["WHORL_FEATURES"] = "off"  # the user's cache is not for tests
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

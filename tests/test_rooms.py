@@ -23,7 +23,7 @@ ORDER = [
 """From the lowest room to the highest. Rooms in a set do not import each other."""
 LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in ([rooms] if isinstance(rooms, str) else rooms)}
 
-ONLY = {("estimator", "runs"): {"whorl.runs.checkpoint", "whorl.runs.model"}}
+ONLY = {("estimator", "runs"): {"whorl.runs.checkpoint", "whorl.runs.features", "whorl.runs.model"}}
 """The modules that a room may import from another one, where that is not the whole room."""
 
 

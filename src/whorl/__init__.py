@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from whorl.data.inputs import Inputs
     from whorl.errors import WhorlError
     from whorl.estimator import Whorl
+    from whorl.nets.pretrained import pretrained
     from whorl.runs.model import Learned
     from whorl.tasks import Tasks, load_tasks
     from whorl.types import ImageSource
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Classifier", "ImageSource", "Inputs", "Learned", "LearnerConfig", "Tasks", "Whorl", "WhorlError", "__version__",
-    "load_tasks",
+    "load_tasks", "pretrained",
 ]  # fmt: skip
 
 _HOMES = {
@@ -30,6 +31,7 @@ _HOMES = {
     "Whorl": "whorl.estimator",
     "WhorlError": "whorl.errors",
     "load_tasks": "whorl.tasks",
+    "pretrained": "whorl.nets.pretrained",
 }
 
 

@@ -8,7 +8,7 @@ from whorl import cluster
 from whorl.config import LearnerConfig
 from whorl.data.inputs import VIEWS
 from whorl.errors import WhorlError, unknown
-from whorl.known import KNOWN
+from whorl.known import KNOWN, is_pretrained
 from whorl.labels import extractors
 from whorl.memory.select import get_selector
 from whorl.methods import method_of
@@ -26,8 +26,10 @@ def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bo
     ``sizes`` are the numbers of new classes per delivery as far as they are known, ``labelled`` is whether all
     deliveries have labels.
     """
-    if config.net.arch != OWN_NET:
+    if config.net.arch != OWN_NET and not is_pretrained(config.net.arch):
         backbone.find(config.net.arch)
+    if config.net.tune == "none":
+        _refuse_training(config)
     extractors.find(config.pseudo.features)
     for kind, name, known in (
         ("head", config.net.head, list(HEADS)),
@@ -76,3 +78,18 @@ def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bo
         raise WhorlError(f"{method.name} {reason}; it cannot be combined with `pseudo.refresh`")
     if config.classifier == "nme" and config.memory.quota == 0:
         raise WhorlError("`classifier=nme` needs exemplars; set `memory.quota`, or `classifier=fc`")
+
+
+def _refuse_training(config: LearnerConfig) -> None:
+    """Raise a ``WhorlError`` if the config asks for something that trains a network, beside a frozen backbone."""
+    train, pseudo = config.train, config.pseudo
+    asked = {
+        "train.rotations": train.rotations != "never",
+        "train.contrast": train.contrast != "never",
+        "pseudo.networks": pseudo.networks > 0,
+        "pseudo.refine": pseudo.refine > 0,
+        "pseudo.features": pseudo.features == "scratch",
+        "pseudo.transform": pseudo.transform == "turns",
+    }
+    for key in (key for key, wanted in asked.items() if wanted):
+        raise WhorlError(f"`net.tune=none` learns features and not images; leave out `{key}`, or set `net.tune=all`")

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from whorl.data.inputs import Inputs
 from whorl.memory.nme import nme_scores
 from whorl.nets.extract import extract
+from whorl.nets.frozen import FrozenBackbone
 from whorl.nets.heads import MeansHead
 from whorl.nets.model import Model
 from whorl.runtime import Runtime
@@ -37,6 +38,8 @@ class Classifier:
         The classifier whose answers count: ``fc`` or ``nme``.
     runtime : Runtime
         Device and precision.
+    frozen : FrozenBackbone or None
+        The backbone that samples pass before the network, if it was not trained.
     """
 
     net: Model
@@ -45,6 +48,7 @@ class Classifier:
     names: tuple[Name, ...]
     rule: str
     runtime: Runtime
+    frozen: FrozenBackbone | None = None
 
     def __post_init__(self) -> None:
         if self.means is not None:
@@ -54,8 +58,11 @@ class Classifier:
 
     def features(self, images: ImageSource) -> FloatArray:
         """The features [n, dim] of the samples."""
-        self.inputs.check(images)
-        return extract(self.net.backbone, self.net.dim, images, self.inputs, self.runtime)
+        inputs = self.inputs
+        if self.frozen:
+            images, inputs = self.frozen(images), Inputs.vectors(self.frozen.dim)
+        inputs.check(images)
+        return extract(self.net.backbone, self.net.dim, images, inputs, self.runtime)
 
     def scores(self, images: ImageSource) -> dict[str, FloatArray]:
         """Scores [n, classes] by every classifier that is available; the highest score wins.

@@ -27,6 +27,8 @@ from whorl.tree import Tree, digest, merge
 S = TypeVar("S", bound=BaseModel)
 _NEWER: Tree = {
     "labeler": "paper",
+    "net.tune": "all",
+    "net.fingerprint": "",
     "optim.name": "sgd",
     "train.sizes": [],
     "train.rotations": "never",
@@ -59,7 +61,7 @@ class LearnerConfig(Section):
     method : MethodConfig
         The name of the method, and its options.
     net : NetConfig
-        ``arch``, ``head`` and ``final_relu``.
+        ``arch``, ``head``, ``final_relu``, ``tune``, ``size`` and ``fingerprint``.
     train : TrainConfig
         ``first_epochs``, ``epochs``, ``batch``, ``augment``, ``sizes``, ``rotations`` and ``contrast``.
     optim : OptimConfig
@@ -90,16 +92,20 @@ class LearnerConfig(Section):
         """The values as TOML and JSON hold them, without those that are None."""
         return self.model_dump(mode="json", exclude_none=True)
 
-    @property
-    def hash(self) -> str:
-        """Ten hexadecimal digits that identify this config."""
+    def identity(self) -> Tree:
+        """The values that identify this config: all but newer ones that change nothing."""
         tree = self.tree()
         for key, usual in _NEWER.items():
             section, _, name = key.rpartition(".")
             branch = tree[section] if section else tree
             if branch[name] == usual:
                 del branch[name]
-        return digest(tree)
+        return tree
+
+    @property
+    def hash(self) -> str:
+        """Ten hexadecimal digits that identify this config."""
+        return digest(self.identity())
 
 
 class ExperimentConfig(LearnerConfig):

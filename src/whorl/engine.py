@@ -15,6 +15,7 @@ from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples, in_memory
+from whorl.data.vectors import root_mean_square
 from whorl.errors import WhorlError
 from whorl.fit import Purpose
 from whorl.labels import extractors
@@ -31,7 +32,10 @@ from whorl.nets.asides import add_asides
 from whorl.nets.backbone import Backbone
 from whorl.nets.builder import Builder
 from whorl.nets.extract import Features, extract
+from whorl.nets.frozen import FrozenBackbone, Store
 from whorl.nets.model import Model, weights
+from whorl.nets.pretrained import Origin, origin_of
+from whorl.nets.vectors import Scaled
 from whorl.networks import WITHOUT, Networks, label_passes
 from whorl.refine import UNLABELLED, Refinement
 from whorl.reporter import Ticker
@@ -53,27 +57,48 @@ class Learner:
     """
 
     def __init__(
-        self, config: LearnerConfig, inputs: Inputs, runtime: Runtime, backbone: Backbone | None = None
+        self,
+        config: LearnerConfig,
+        inputs: Inputs,
+        runtime: Runtime,
+        backbone: Backbone | None = None,
+        store: Store | None = None,
     ) -> None:
         self.config: LearnerConfig = config
         if config.precision == "auto":
             raise ValueError("choose a precision first, with whorl.runs.precision")
         self.runtime: Runtime = runtime.at(config.precision)
+        self.given: Backbone | None = backbone
+        """The backbone that was passed in, used instead of ``net.arch``."""
+        self.origin: Origin | None = origin_of(backbone)
         self._builder = Builder(config.net, config.seed, inputs, self.runtime, backbone)
+        self.fixed: FrozenBackbone | None = None
+        """The backbone, if it is not trained; the model then learns its features."""
+        if config.net.tune == "none":
+            self.fixed = FrozenBackbone(self._builder.backbone(config.seed), inputs, self.runtime, store)
+            self._builder = replace(self._builder, given=Scaled(self.fixed.dim))
         self.method: Method = method_of(config)
         clusterer = cluster.create(**config.cluster.model_dump())
         extractor = extractors.find(config.pseudo.features)
         self.labeler: Labeler = Labeler(config.pseudo, config.seed, extractor, clusterer)
         self.model: Model = self._builder.model()
-        self.inputs: Inputs = (nets.own_inputs(self.model.backbone) or inputs).viewed(config.train.augment)
-        nets.check_fit(self.model.backbone, self.inputs, self.runtime)
-        if self.inputs.kind == "vectors":
+        self.inputs: Inputs
+        """How samples are prepared."""
+        self._inner: Inputs
+        """How the model prepares what it learns: the samples, or their features by the frozen backbone."""
+        if self.fixed:
+            self.inputs, self._inner = self.fixed.inputs, Inputs.vectors(self.fixed.dim)
+        else:
+            self._inner = nets.inputs_of(self.model.backbone, inputs).viewed(config.train.augment)
+            self.inputs = self._inner
+            nets.check_fit(self.model.backbone, self.inputs, self.runtime)
+        if self._inner.kind == "vectors":
             _refuse_views(config)
         self.frozen: Model = self.model.frozen()
         """The model after the last delivery, for inference."""
         self._initial = self.frozen
         self._initial_weights = weights(self.model)
-        self._networks = Networks.of(config, self._builder, self.inputs, self.runtime)
+        self._networks = Networks.of(config, self._builder, self._inner, self.runtime)
         self._networks.check()
         self._whitening: Whitening | None = None
         self.memory: Memory = Memory(config.memory.policy, config.memory.quota)
@@ -94,7 +119,8 @@ class Learner:
     @property
     def classifier(self) -> Classifier:
         """The learner as it is now, for prediction."""
-        return Classifier(self.frozen, self.inputs, self.means, self.names, self.config.classifier, self.runtime)
+        how = self.config.classifier, self.runtime, self.fixed
+        return Classifier(self.frozen, self.inputs, self.means, self.names, *how)
 
     def learn(
         self, delivery: Delivery, ticker: Ticker, resume: Halt | None = None, names: Sequence[Name] = ()
@@ -103,10 +129,13 @@ class Learner:
 
         ``names`` are the names of the new classes; by default a class is called by its id.
         """
-        self.inputs.check(delivery.images)
+        delivery = self._seen(delivery)
+        self._inner.check(delivery.images)
         delivery = replace(delivery, images=self.runtime.hold(delivery.images))
         model = copy.deepcopy(self.model)
-        features = Features(model, self.inputs, self.runtime, delivery.images)
+        if not self.sizes and isinstance(model.backbone, Scaled):
+            model.backbone.root_mean_square.fill_(root_mean_square(delivery.images))
+        features = Features(model, self._inner, self.runtime, delivery.images)
         labels = resume.labels if resume else self.label(delivery, ticker, features)
         if names and len(names) != labels.new:
             raise ValueError(f"{labels.new} new classes need as many names, not {len(names)}")
@@ -119,6 +148,10 @@ class Learner:
         training = self._training(delivery, labels, features, networks)
         step = yield from training.run(ticker, resume)
         self._commit(training, self.method.settle(step), names, networks)
+
+    def _seen(self, delivery: Delivery) -> Delivery:
+        """The delivery as the model learns it: with features for images, if the backbone is frozen."""
+        return replace(delivery, images=self.fixed(delivery.images)) if self.fixed else delivery
 
     def _grow(self, model: Model, new: int) -> None:
         """Add ``new`` classes to a model that is about to be trained, and the layers of its asides."""
@@ -154,7 +187,7 @@ class Learner:
     ) -> None:
         """Learn the initial delivery by taking over the model, and the networks, that another learner ended it with."""
         labels = Labelling.of_labels(granted(delivery.labels), 0, delivery.new)
-        features = Features(self._builder.model(model), self.inputs, self.runtime)
+        features, delivery = Features(self._builder.model(model), self._inner, self.runtime), self._seen(delivery)
         beside = self._networks.restored(networks)
         self._commit(self._training(delivery, labels, features, beside), settled, (), beside)
 
@@ -172,6 +205,8 @@ class Learner:
             self.inputs,
             self.past,
             self._networks.weights(),
+            weights(self.fixed.net) if self.fixed else {},
+            self.origin,
             self._whitening.state() if self._whitening else {},
         )
 
@@ -179,9 +214,15 @@ class Learner:
         """Become the learner with this state."""
         if self.method.needs_past and len(state.past) != len(state.sizes):
             raise ValueError(f"{self.method.name} needs all samples learned so far, and this state lacks some")
-        self._builder = replace(self._builder, inputs=state.inputs)
-        self.inputs, self.sizes, self.past = state.inputs, state.sizes, state.past
-        networks = Networks.of(self.config, self._builder, self.inputs, self.runtime)
+        self.sizes, self.past = state.sizes, state.past
+        if self.fixed is None:
+            self._builder = replace(self._builder, inputs=state.inputs)
+            self.inputs = self._inner = state.inputs
+        elif state.frozen:
+            self.fixed.load(state.frozen)
+        if self.fixed:
+            self.past = tuple(replace(each, images=self.fixed(each.images)) for each in state.past)
+        networks = Networks.of(self.config, self._builder, self._inner, self.runtime)
         self._networks = networks.restored(state.networks)
         self._whitening = Whitening.from_state(state.whitening) if self.config.pseudo.whiten else None
         self.model = self._builder.model(state.model)
@@ -193,7 +234,7 @@ class Learner:
         self.memory = Memory.from_state(self.memory.policy, self.memory.quota, state.memory)
         self.means = state.means
         if self.means is None and len(self.memory):
-            features = Features(self.model, self.inputs, self.runtime)
+            features = Features(self.model, self._inner, self.runtime)
             self.means = exemplar_means(self.memory, features(self.memory.source), features, self._mirror)
 
     def _training(self, delivery: Delivery, labels: Labelling, features: Features, networks: Networks) -> Training:
@@ -201,7 +242,7 @@ class Learner:
         return Training(
             config=self.config,
             method=self.method,
-            inputs=self.inputs,
+            inputs=self._inner,
             runtime=self.runtime,
             labeler=self.labeler,
             number=len(self.sizes) + 1,
@@ -248,13 +289,13 @@ class Learner:
         if not self.config.pseudo.whiten:
             return None
         extract = networks.features if self.config.pseudo.features == "networks" else training.features
-        found = self.labeler.features(training.delivery.images, extract, self.inputs)
+        found = self.labeler.features(training.delivery.images, extract, self._inner)
         return Whitening.fit(found, training.labels.ids)
 
     @property
     def _mirror(self) -> bool:
         """Whether class means include mirrored exemplars."""
-        return self.config.memory.mirror and self.inputs.mirrors
+        return self.config.memory.mirror and self._inner.mirrors
 
     def passes(self, delivery: Delivery) -> int:
         """An estimate of how many samples :meth:`learn` will train on, with their further views, in all epochs."""
@@ -262,7 +303,7 @@ class Learner:
         if delivery.labels is not HIDDEN:
             new = int(np.sum(np.unique(granted(delivery.labels)) >= self.known))
         past = sum(map(len, self.past)) if self.method.needs_past else len(self.memory) * self.method.needs_memory
-        load = Load(len(self.sizes) + 1, self.known, new, len(delivery.images), past, self.inputs)
+        load = Load(len(self.sizes) + 1, self.known, new, len(delivery.images), past, self._inner)
         unlabelled = delivery.labels is HIDDEN
         for_labels = label_passes(self.config, len(delivery.images), unlabelled, not self.sizes)
         return for_labels + self.method.passes(self.config.train, load)
@@ -280,6 +321,7 @@ class Learner:
 
     def label(self, delivery: Delivery, ticker: Ticker, features: Features | None = None) -> Labelling:
         """The labels to learn a delivery with; ``ticker`` receives the batches of a refinement."""
+        delivery = self._seen(delivery)
         sight = self._refined(self.sight(features), delivery, ticker)
         return self.labeler.label(delivery, len(self.sizes) + 1, self.known, sight)
 
@@ -291,12 +333,12 @@ class Learner:
         taught = np.flatnonzero(self.memory.labels < self.sizes[0]) if self.sizes else np.empty(0, dtype=np.int64)
         exemplars = Samples(self.memory.source, self.memory.labels)[taught]
         purpose = Purpose(self.config.seed, len(self.sizes) + 1, REFINING)
-        refine = Refinement(epochs, self.config.train.sizes, exemplars, self.inputs, self.runtime, purpose)
+        refine = Refinement(epochs, self.config.train.sizes, exemplars, self._inner, self.runtime, purpose)
         delivered = Samples(delivery.images, np.full(len(delivery.images), UNLABELLED))
 
         def by(model: Callable[[], Model]) -> Callable[[ImageSource], FloatArray]:
             backbone = cache(lambda: refine(model().backbone, delivered, ticker))
-            return lambda asked: extract(backbone(), self.model.dim, asked, self.inputs, self.runtime)
+            return lambda asked: extract(backbone(), self.model.dim, asked, self._inner, self.runtime)
 
         return replace(
             sight,
@@ -308,14 +350,14 @@ class Learner:
         """What an extractor can use now; ``features`` are those of the current model, if they are at hand."""
 
         def by(backbone: nn.Module, images: ImageSource) -> FloatArray:
-            return extract(backbone, self.model.dim, images, self.inputs, self.runtime)
+            return extract(backbone, self.model.dim, images, self._inner, self.runtime)
 
-        current = features or Features(self.model, self.inputs, self.runtime)
+        current = features or Features(self.model, self._inner, self.runtime)
         return extractors.Sight(
             current=current,
             initial=current if len(self.sizes) == 1 else lambda images: by(self._initial.backbone, images),
             random=lambda images: by(self._builder.random_backbone(), images),
-            inputs=self.inputs,
+            inputs=self._inner,
             dim=self.model.dim,
             seed=self.config.seed,
             networks=self._networks.features if self._networks.models else None,

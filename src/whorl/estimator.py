@@ -22,7 +22,7 @@ from whorl.check import OWN_NET, check_learner
 from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig, checked
 from whorl.data.adapt import LARGEST, Adapted, LabelsLike, SamplesLike, adapt, label_array
-from whorl.data.inputs import Inputs
+from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.data.trouble import file_errors
 from whorl.engine import Learner
 from whorl.errors import WhorlError
@@ -31,9 +31,11 @@ from whorl.methods import method_of
 from whorl.metrics.match import matched_accuracy
 from whorl.nets.backbone import Backbone, own_inputs
 from whorl.nets.backbone import checked as checked_backbone
+from whorl.nets.pretrained import Origin, named, origin_of, rebuilt
 from whorl.progress import reporter
 from whorl.recipes import resolve_learner
 from whorl.runs.checkpoint import belonging
+from whorl.runs.features import feature_folder
 from whorl.runs.model import ADVICE, Learned, ModelHeader, is_model, load_state, save_state
 from whorl.runtime import Runtime, find_device, threads_for
 from whorl.speed import faster
@@ -102,7 +104,9 @@ class Whorl(BaseEstimator):
     net : str or torch.nn.Module
         The backbone: the name of a registered one, such as ``resnet32``, or a module with an integer attribute ``dim``,
         the number of its features. A module is copied and used with the weights it has. ``auto`` selects ``identity``
-        for vectors, ``resnet18`` for images of at least 128 pixels, and ``resnet32`` for smaller ones.
+        for vectors, ``resnet18`` for images of at least 128 pixels, and ``resnet32`` for smaller ones. ``timm:NAME``,
+        ``hf:NAME`` and ``hf:FOLDER`` are pretrained networks. They are not trained, unless the option ``net.tune`` is
+        ``last`` or ``all``; :func:`whorl.pretrained` takes a file of weights as well.
     recipe : {"fast", "paper", "demo"}
         The set of constants for training.
     inputs : Inputs, optional
@@ -131,6 +135,8 @@ class Whorl(BaseEstimator):
         The path of each sample of the last delivery, if it came from files. Broken images of a folder are left out.
     classifier_ : Classifier
         The model as it is now, immutable.
+    origin_ : Origin or None
+        Where a pretrained backbone comes from, how it sees images, and its licence; None for others.
     config_ : LearnerConfig
         All settings, including those that the recipe and the method chose.
 
@@ -206,7 +212,7 @@ class Whorl(BaseEstimator):
             learner = copy.copy(before.learner)  # a learner replaces its parts and never changes them
             runtime = self._runtime(learner.config)
             if runtime != learner.runtime:
-                learner = Learner(learner.config, learner.inputs, runtime, self._backbone())
+                learner = Learner(learner.config, learner.inputs, runtime, learner.given, feature_folder())
                 learner.restore(before.learner.state())
             found = _adapted(images, labels, learner.inputs.size, labelled=False)
         delivery, names = _numbered(found, new, learner)
@@ -340,6 +346,11 @@ class Whorl(BaseEstimator):
         return self._learner.classifier
 
     @property
+    def origin_(self) -> Origin | None:
+        """Where a pretrained backbone comes from, how it sees images, and its licence; None for others."""
+        return self._learner.origin
+
+    @property
     def config_(self) -> LearnerConfig:
         """All settings, including those that the recipe and the method chose."""
         return self._learner.config
@@ -427,8 +438,9 @@ class Whorl(BaseEstimator):
         model = cls(**given, device=device, verbose=verbose)
         config = saved.checked_config(path)
         labels = np.array(saved.labels, dtype=np.int64)
+        backbone = rebuilt(state.origin) if state.origin else checked_backbone(net) if net else None
         try:
-            learner = Learner(config, state.inputs, model._runtime(config), model._backbone())
+            learner = Learner(config, state.inputs, model._runtime(config), backbone, feature_folder())
             learner.restore(state)
         except (WhorlError, ValueError) as error:
             if net is None:
@@ -454,7 +466,7 @@ class Whorl(BaseEstimator):
 
     def _begin(self, images: SamplesLike, labels: LabelsLike | None, params: _Params) -> tuple[Adapted, Learner]:
         """The samples of the initial delivery, and a learner that suits them."""
-        backbone = self._backbone()
+        backbone = self._backbone(params)
         wanted = own_inputs(backbone) or params.inputs
         found = _adapted(images, labels, wanted.size if wanted else None, labelled=True)
         inputs = wanted or found.inputs()
@@ -470,16 +482,21 @@ class Whorl(BaseEstimator):
         check_learner(config)
         runtime = self._runtime(config)
         if config.precision == "auto":
-            precision, _ = faster(config.net.arch, inputs, runtime, backbone)
+            frozen = config.net.tune == "none"
+            precision = "fp32" if frozen else faster(config.net.arch, inputs, runtime, backbone)[0]
             config = config.model_copy(update={"precision": precision})
-        return Learner(config, inputs, runtime, backbone)
+        return Learner(config, inputs, runtime, backbone, feature_folder())
 
     def _source(self, images: SamplesLike) -> ImageSource:
         with file_errors("the samples"):
             return adapt(images, size=self._learner.inputs.size, strict=True).images
 
-    def _backbone(self) -> Backbone | None:
-        return checked_backbone(self.net) if isinstance(self.net, nn.Module) else None
+    def _backbone(self, params: _Params) -> Backbone | None:
+        """The backbone that was passed as a module, or the pretrained one of that name."""
+        if isinstance(self.net, nn.Module):
+            return checked_backbone(self.net)
+        asked = resolve_learner(params.asked(), params.inputs or Inputs.images(PHOTO_SIZE)).net
+        return named(asked.arch, None, asked.size)
 
     def _runtime(self, config: LearnerConfig) -> Runtime:
         return Runtime(find_device(self.device), config.precision)
@@ -503,7 +520,8 @@ class _Params(BaseModel):
         """The parameters of a model, as they can be stored; raises a ``WhorlError`` about the first wrong one."""
         values = {name: value for name, value in model.get_params(deep=False).items() if name in cls.model_fields}
         if isinstance(model.net, nn.Module):
-            values["net"] = None
+            origin = origin_of(model.net)
+            values["net"] = origin.name if origin else None
         for key, name in _BY_PARAMETER.items():
             if isinstance(model.options, Mapping) and key in model.options:
                 raise WhorlError(f"set `{key}` by the parameter `{name}`, not by `options`")

@@ -18,11 +18,14 @@ from whorl.evaluate import Evaluator
 from whorl.memory.memory import Memory
 from whorl.methods import method_of
 from whorl.methods.base import Load
+from whorl.nets.backbone import Backbone
+from whorl.nets.pretrained import named
 from whorl.networks import label_passes
 from whorl.provenance import now, provenance
 from whorl.refine import NO_EXEMPLARS
 from whorl.reporter import Counted, Reporter, Silent, Ticker
 from whorl.runs.checkpoint import Spent, task_file
+from whorl.runs.features import feature_folder
 from whorl.runs.files import OWN_FILE, START_OVER
 from whorl.runs.networks import trained_networks
 from whorl.runs.run import Run
@@ -77,8 +80,11 @@ def run(
     reporter: Reporter | None = None,
     fresh: bool = False,
     task1: Run | None = None,
+    backbone: Backbone | None = None,
 ) -> Result:
     """Run a config to its end below ``out``: from the start, from where it stopped, or just read the result.
+
+    ``backbone`` is the pretrained one that the config names.
 
     ``task1`` is a run with the same :func:`whorl.runs.task1.task1_key`; its task 1 is reused instead of trained.
     """
@@ -103,12 +109,34 @@ def run(
             _begin(store, reporter or Silent())
             store.tidy(len(before.steps), finished=True)
             return Result(store.path, config, before.steps)
-        learner = Learner(config, data.inputs, runtime or Runtime())
+        if backbone is None:
+            backbone = named(config.net.arch, None, config.net.size)
+        learner = Learner(config, data.inputs, runtime or Runtime(), backbone, feature_folder())
+        _require_weights(config, learner)
+        stream, evaluator = _protocol(config, _seen(data, learner))
         session = _Session(store, learner, stream, evaluator, reporter or Silent(), before)
         with threads_for(config.net.arch):
             return Result(store.path, config, session.finish(task1))
     finally:
         store.release()
+
+
+def _require_weights(config: ExperimentConfig, learner: Learner) -> None:
+    """Raise if the pretrained weights are not those that the config was made for."""
+    found = learner.origin.weights if learner.origin else ""
+    if found != config.net.fingerprint:
+        raise WhorlError(
+            f"the weights of {config.net.arch} are {found or 'none'}, and this run needs {config.net.fingerprint}; "
+            "set `net.arch` or `weights` to those"
+        )
+
+
+def _seen(data: Dataset, learner: Learner) -> Dataset:
+    """The data set as the learner learns it: with features for images, if its backbone is frozen."""
+    if learner.fixed is None:
+        return data
+    train, test = learner.fixed(data.train, data.train_labels), learner.fixed(data.test, data.test_labels)
+    return replace(data, train=train, test=test)
 
 
 def _checked(store: Run, tasks: int) -> RunScores:

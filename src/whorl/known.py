@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from whorl.tree import Tree
 
 HUB = "hub:"
+TIMM, HF = "timm:", "hf:"
+"""How the names of pretrained networks begin: those of timm, and those of transformers."""
 DEFAULT_METHOD = "ours"
 DEFAULT_LABELER = "paper"
 ORDERS = ("A", "B", "natural")
@@ -104,5 +106,11 @@ def _check_options(method: Tree) -> None:
 
 def require(key: str, name: str) -> None:
     """Raise a ``WhorlError`` if the config key ``key`` has no value ``name``."""
-    if not (key == "data.name" and name.startswith(HUB)):
+    free: tuple[str, ...] = {"data.name": (HUB,), "net.arch": (TIMM, HF)}.get(key, ())
+    if not name.startswith(free):
         KNOWN[key].require(name)
+
+
+def is_pretrained(arch: str) -> bool:
+    """Whether this is the name of a network of timm or transformers."""
+    return arch.startswith((TIMM, HF))

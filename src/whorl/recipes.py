@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from whorl.config import ExperimentConfig, LearnerConfig, check_values, checked
 from whorl.data import find_loader, traits_of
 from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.errors import WhorlError, unknown
-from whorl.known import DEFAULT_LABELER, DEFAULT_METHOD
+from whorl.known import DEFAULT_LABELER, DEFAULT_METHOD, is_pretrained
 from whorl.methods import method_class
 from whorl.methods.base import Conditions
 from whorl.tree import Tree, merge
@@ -75,9 +76,17 @@ def resolve_learner(asked: Tree, inputs: Inputs, classes: int | None = None) -> 
     return checked(LearnerConfig, _resolved(asked, {}, conditions))
 
 
+def _usual_net(conditions: Conditions) -> Tree:
+    return {"arch": "identity" if conditions.vectors else "resnet18" if conditions.photos else "resnet32"}
+
+
 def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
-    arch = "identity" if conditions.vectors else "resnet18" if conditions.photos else "resnet32"
-    usual = merge({"recipe": "fast", "net": {"arch": arch}}, usual)
+    usual = merge({"recipe": "fast", "net": _usual_net(conditions)}, usual)
+    net = asked.get("net", {})
+    from_pretrained = is_pretrained(str(net.get("arch", "")))
+    frozen = net.get("tune", "none" if from_pretrained else "all") == "none"
+    if frozen:  # what is learned then is vectors
+        conditions = replace(conditions, photos=False, vectors=True)
     recipe = asked.get("recipe", usual["recipe"])
     if recipe not in RECIPES:
         raise unknown("recipe", str(recipe), RECIPES)
@@ -88,6 +97,8 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
         raise unknown("labeler", str(labeler), LABELERS)
     known = Conditions(**properties)
     usual = merge(usual, RECIPES[recipe], method.defaults(known), LABELERS[labeler](known))
+    if from_pretrained:  # such networks take images of one size
+        usual = merge(usual, {"net": {"tune": "none"}, "train": {"sizes": []}})
     for key in ("milestones", "weight_decay"):
         if key in asked.get("optim", {}):
             usual["optim"].pop(f"first_{key}", None)  # a value that the user sets holds for task 1 too

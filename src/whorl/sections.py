@@ -64,6 +64,13 @@ class NetConfig(Section):
     arch: str
     head: str
     final_relu: bool
+    tune: Literal["none", "last", "all"] = "all"
+    """What of the backbone is trained: nothing (its features of each image are computed once), its last part, or
+    all."""
+    size: int | None = Field(None, ge=8, le=MOST_PIXELS)
+    """Side to which a pretrained network scales the images, if not the one in its own config."""
+    fingerprint: str = ""
+    """Identifies the weights of a pretrained network."""
 
 
 class TrainConfig(Section):

@@ -9,6 +9,7 @@ from torch import Tensor
 from whorl.classifier import Name
 from whorl.data.inputs import Inputs
 from whorl.data.source import Samples
+from whorl.nets.pretrained import Origin
 from whorl.types import FloatArray
 
 
@@ -30,5 +31,9 @@ class State:
     """All samples learned so far, for a method that declares ``needs_past``."""
     networks: tuple[dict[str, Tensor], ...] = ()
     """The networks that were trained on the initial delivery for pseudo labels alone."""
+    frozen: dict[str, Tensor] = field(default_factory=dict)
+    """The weights of a backbone that is not trained; the model then has its head alone."""
+    origin: Origin | None = None
+    """Where a pretrained backbone comes from."""
     whitening: dict[str, Tensor] = field(default_factory=dict)
     """How features are whitened for pseudo labels; empty if they are not."""

@@ -32,6 +32,7 @@ KEYS = {
     "--classes": ("6", {"data.classes": "6"}),
     "--subset": ("S2", {"data.subset": "S2"}),
     "--net": ("resnet18", {"net.arch": "resnet18"}),
+    "--tune": ("last", {"net.tune": "last"}),
     "--classifier": ("nme", {"classifier": "nme"}),
     "--memory": ("total", {"memory.policy": "total"}),
     "--quota": ("7", {"memory.quota": "7"}),
@@ -50,7 +51,7 @@ KEYS = {
 
 REST = {
     "--config", "--data-dir", "--strict", "--workers", "--out", "--fresh", "--device", "--channels-last", "--compile",
-    "--json", "--quiet",
+    "--json", "--quiet", "--weights",
 }  # fmt: skip
 """The other flags of ``whorl run``."""
 
@@ -86,7 +87,7 @@ class Asked:
         self.prepared = (resolve(asked), *rest)
         return self.prepared[0], None
 
-    def _run(self, *arguments: Any) -> None:
+    def _run(self, *arguments: Any, backbone: object) -> None:
         self.ran = arguments
         raise WhorlError("stopped here")
 

@@ -70,7 +70,7 @@ def harmless(key: Key, how: str) -> bool:
             "momentum", "nesterov", "weight_decay", "schedule", "milestones", "gamma", "decay_by_task",
             "restarts", "iterations", "tolerance", "l2", "features", "refresh", "ids", "policy", "select", "reading",
             "mirror", "cluster", "pseudo", "labeler", "rotations", "contrast", "transform", "refine", "trust",
-            "networks", "whiten",
+            "networks", "whiten", "tune", "fingerprint",
         }  # fmt: skip
         named = [("config", "cluster", "name"), ("config", "optim", "name"), ("config", "pseudo", "arch")]
         return last in optional or key in named
@@ -78,6 +78,7 @@ def harmless(key: Key, how: str) -> bool:
         "null": {"inputs"} if key[0] == "estimator" else set(),
         "true": {"labelled", "mirrors", "jitter", "final_relu", "nesterov", "decay_by_task", "l2", "mirror"},
         "overflow": {"temperature", "gamma", "tolerance"},
+        "unknown": {"fingerprint"},
         "empty list": {"milestones", "files"},
         "empty object": {"cluster", "pseudo"},
     }

@@ -12,6 +12,7 @@ LITERAL = {
     "classifier": ("fc", "nme"),
     "precision": ("fp32", "bf16", "auto"),
     "stream.order": ("A", "B", "natural"),
+    "net.tune": ("none", "last", "all"),
     "memory.policy": ("per-class", "total"),
     "memory.reading": ("aligned", "reuse", "recluster"),
 }

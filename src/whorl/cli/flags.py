@@ -209,9 +209,20 @@ class RunFlags(Flags):
         str | None,
         Opt(
             autocompletion=complete.values("net.arch"),
-            help="resnet32, resnet18, resnet18-small, tiny; for vectors identity or mlp.",
+            help="resnet32, resnet18, resnet18-small, tiny; for vectors identity or mlp; pretrained timm:NAME, "
+            "hf:NAME, hf:FOLDER.",
         ),
         Key("net.arch"),
+    ] = None
+    weights: Annotated[Path | None, Opt(help="File with the weights of a pretrained network.")] = None
+    tune: Annotated[
+        str | None,
+        Opt(
+            autocompletion=complete.values("net.tune"),
+            help="What of the network is trained: none (its features are computed once), last (its last block) or "
+            "all. [default: all; none if it is pretrained]",
+        ),
+        Key("net.tune"),
     ] = None
     classifier: Annotated[
         str | None,

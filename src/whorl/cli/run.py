@@ -28,29 +28,40 @@ def run(flags: RunFlags) -> None:
     """Learn class after class. The same command again resumes, or prints the stored result."""
     asked = _asked(flags)
     # Only now, when the arguments are checked: these import torch.
+    from whorl.data import find_loader, traits_of
     from whorl.experiment import run as run_config
     from whorl.methods import method_class
+    from whorl.nets.pretrained import named
     from whorl.progress import reporter
     from whorl.recipes import resolve
     from whorl.runs.changed import other_data, stored_as
     from whorl.runs.precision import settled
     from whorl.runtime import Runtime, find_device
+    from whorl.tree import merge
 
     runtime = Runtime(find_device(flags.device), "fp32", flags.channels_last, flags.compile_, flags.workers)
-    name = resolve(asked).method.name
+    wanted = resolve(asked)
+    name = wanted.method.name
     if flags.epochs is not None and method_class(name).online:
         raise WhorlError(
             f"{name} uses each new image once, so `train.epochs` does not apply to it; "
             "`train.first_epochs=N` changes task 1, which is offline"
         )
+    backbone = named(wanted.net.arch, flags.weights, wanted.net.size)
+    if backbone and wanted.data.resize is None and traits_of(find_loader(wanted.data.name)).files:
+        asked = merge(asked, {"data": {"resize": backbone.origin.size}})
     config, data = prepare(asked, flags.data_dir, flags.strict, flags.workers)
+    if backbone:
+        flags.notify(f"network: {backbone.origin}")
+        own = {"arch": backbone.origin.name, "fingerprint": backbone.origin.weights}
+        config = config.model_copy(update={"net": config.net.model_copy(update=own)})
     config = settled(config, data, flags.out, runtime, flags.notify)
     config = stored_as(flags.out, config, data)
     if changed := other_data(flags.out, config, data):
         flags.notify(changed)
     with interruptible(), reporter(flags.quiet, translate=flags.translate) as progress:
         try:
-            result = run_config(config, data, flags.out, runtime, progress, flags.fresh)
+            result = run_config(config, data, flags.out, runtime, progress, flags.fresh, backbone=backbone)
         except KeyboardInterrupt:
             progress.close()
             again = [word for word in sys.argv[1:] if word != "--fresh"]

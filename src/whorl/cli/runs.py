@@ -14,6 +14,7 @@ from whorl.cli import complete
 from whorl.cli.flags import RunFlags
 from whorl.cli.lines import say, say_json, table
 from whorl.errors import WhorlError, count
+from whorl.known import is_pretrained
 from whorl.report.text import number
 
 if TYPE_CHECKING:
@@ -92,9 +93,21 @@ def _print_stored(run: Run, scores: RunScores | None) -> None:
     if changed := _changed(run.config):
         say(f"changed: {changed}")
     if scores is not None:
+        if is_pretrained(run.config.net.arch) and scores.steps:
+            say(f"network: {_origin(run)}")
         print_provenance(scores)
         if not scores.finished:
             say("unfinished; repeat the command that began it to resume it")
+
+
+def _origin(run: Run) -> str:
+    """Where the pretrained network of a run comes from; its name alone if the file that says so cannot be read."""
+    from whorl.runs.checkpoint import load_model
+
+    try:
+        return str(load_model(run.path, 1, run.config.hash)[1].origin)
+    except WhorlError:
+        return run.config.net.arch
 
 
 def find_run(name: str, out: Path) -> Run:
@@ -172,7 +185,7 @@ def _changed(config: ExperimentConfig) -> str:
         except WhorlError:  # a plug-in that is no longer installed
             return ""
     before, now = flat(usual.tree()), flat(config.tree())
-    keys = [key for key in now if now[key] != before.get(key) and key != "data.fingerprint"]
+    keys = [key for key in now if now[key] != before.get(key) and not key.endswith(".fingerprint")]
     return ", ".join(f"{key} {now[key]}" for key in keys)
 
 

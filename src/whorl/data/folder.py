@@ -14,7 +14,7 @@ from whorl.errors import WhorlError
 SIZE = 32
 
 
-@declares(Traits(SIZE))
+@declares(Traits(SIZE, files=True))
 def load_folder(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """DIR/train/CLASS/* with DIR/test/CLASS/* (or val), in upper or lower case; or DIR/CLASS/*.
 

@@ -69,7 +69,7 @@ class HubSource:
         return stack(self.image, indices, self.size)
 
 
-@declares(Traits(SIZE))
+@declares(Traits(SIZE, files=True))
 def load_hub(reference: str, directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """The data set ``reference``: a folder written by ``save_to_disk``, or anything that ``load_dataset`` accepts.
 

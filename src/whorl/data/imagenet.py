@@ -28,13 +28,13 @@ _S2 = """
 911 912 928 959 966 979 988 989 990 999"""
 
 
-@declares(Traits(INPUT, photos=True, classes=1000, usual={"stream": {"step": 100, "order": "A"}}))
+@declares(Traits(INPUT, photos=True, files=True, classes=1000, usual={"stream": {"step": 100, "order": "A"}}))
 def load_imagenet(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """All classes in DIR/train, in the order of their WordNet ids."""
     return _load("imagenet", directory, None, options, notify)
 
 
-@declares(Traits(INPUT, photos=True, classes=100, usual={"stream": {"step": 10, "order": "A"}}))
+@declares(Traits(INPUT, photos=True, files=True, classes=100, usual={"stream": {"step": 10, "order": "A"}}))
 def load_imagenet100(directory: Path | None, options: DataOptions, notify: Notify) -> Dataset:
     """The classes of ``options.subset``: S1 (classes 0 to 99), S2 (drawn with seed 1993) or those listed in a file."""
     return _load("imagenet100", directory, subset_wnids(options.subset), options, notify)

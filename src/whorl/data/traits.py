@@ -19,6 +19,8 @@ class Traits:
     """Side of the images that the network sees without ``data.resize``; ignored for vectors."""
     photos: bool = False
     """Whether these are photos at any size. Images of 128 pixels or more count as photos anyway."""
+    files: bool = False
+    """Whether the samples are image files, which are decoded to any side."""
     vectors: bool = False
     """Whether the samples are vectors."""
     classes: int | None = None

@@ -26,6 +26,7 @@ class Backbone(Protocol):
 
     * ``inputs``, an :class:`~whorl.data.inputs.Inputs`: the input preparation it was trained with, used instead of
       the data's own;
+    * ``suited(inputs)``: the same, where it depends on that of the data;
     * ``draw(generator)``: initialise the weights from a seeded generator. Without it, the weights stay as they are,
       which is what a pretrained backbone wants.
     """
@@ -120,6 +121,12 @@ def module(backbone: Backbone) -> nn.Module:
     found = checked(backbone)
     assert isinstance(found, nn.Module)
     return found
+
+
+def inputs_of(backbone: object, data: Inputs) -> Inputs:
+    """How samples are prepared for a backbone: as it says itself, else as the data say."""
+    suited: Callable[[Inputs], Inputs] | None = getattr(backbone, "suited", None)
+    return suited(data) if suited is not None else own_inputs(backbone) or data
 
 
 def own_inputs(backbone: object) -> Inputs | None:

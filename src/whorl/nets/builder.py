@@ -13,6 +13,7 @@ from whorl.nets.backbone import Backbone, build, draw, module
 from whorl.nets.heads import HEADS
 from whorl.nets.model import Model
 from whorl.nets.resnet import fold
+from whorl.nets.tune import Partly
 from whorl.runtime import Runtime
 from whorl.sections import NetConfig
 from whorl.seeds import derive
@@ -44,7 +45,9 @@ class Builder:
 
     def model(self, state: dict[str, Tensor] | None = None) -> Model:
         """The model before the initial delivery, or the one with the weights of ``state``."""
-        backbone = self._backbone(self.seed if state is None else None)
+        backbone = self.backbone(self.seed if state is None else None)
+        if self.net.tune == "last":
+            backbone = Partly(backbone)
         model = Model(backbone, HEADS[self.net.head](backbone.dim), self.seed)
         if state is not None:
             model.restore(state)
@@ -59,7 +62,7 @@ class Builder:
 
     def random_backbone(self) -> nn.Module:
         """A frozen backbone with random weights, always the same for a seed."""
-        made = module(self._backbone(None))
+        made = module(self.backbone(None))
         if not draw(made, derive(self.seed, "scratch")) and any(True for _ in made.parameters()):
             raise WhorlError(
                 "`pseudo.features=scratch` needs a backbone with random weights, "
@@ -67,7 +70,7 @@ class Builder:
             )
         return fold(self.runtime.place(made))
 
-    def _backbone(self, seed: int | None) -> Backbone:
+    def backbone(self, seed: int | None) -> Backbone:
         """A copy of the backbone that was passed in, else one by name with weights drawn from ``seed``."""
         if self.given is not None:
             return copy.deepcopy(self.given)

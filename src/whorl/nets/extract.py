@@ -27,16 +27,26 @@ def extract(
     out = np.empty((n, dim), dtype=np.float32)
     with torch.inference_mode(), runtime.autocast():
         for index, batch in zip(plan, batches(images, plan, runtime.workers), strict=True):
-            seen = inputs.fixed(batch.to(runtime.device))
-            x = runtime.inputs(inputs.mirrored(seen) if mirror else seen)
-            found = backbone(x)
-            if found.shape != (len(index), dim):
-                raise WhorlError(
-                    f"the backbone returned features of shape {tuple(found.shape)} for {len(index)} samples, "
-                    f"but its `dim` is {dim}"
-                )
-            out[index] = found.float().cpu().numpy()
+            out[index] = _batch(backbone, dim, batch, inputs, runtime, mirror)
     return out
+
+
+def seen_by(backbone: nn.Module, dim: int, images: Tensor, inputs: Inputs, runtime: Runtime) -> FloatArray:
+    """The features [n, dim] of one batch of images by a frozen backbone."""
+    with torch.inference_mode(), runtime.autocast():
+        return _batch(backbone, dim, images, inputs, runtime, mirror=False)
+
+
+def _batch(backbone: nn.Module, dim: int, images: Tensor, inputs: Inputs, runtime: Runtime, mirror: bool) -> FloatArray:
+    seen = inputs.fixed(images.to(runtime.device))
+    found = backbone(runtime.inputs(inputs.mirrored(seen) if mirror else seen))
+    if found.shape != (len(images), dim):
+        raise WhorlError(
+            f"the backbone returned features of shape {tuple(found.shape)} for {len(images)} samples, "
+            f"but its `dim` is {dim}"
+        )
+    features: FloatArray = found.float().cpu().numpy()
+    return features
 
 
 class Features:

@@ -1,4 +1,4 @@
-"""Backbones for vectors that someone else computed: the identity, and a small multilayer perceptron."""
+"""Backbones for vectors that something else computed: the identity, a scale, and a small multilayer perceptron."""
 
 from __future__ import annotations
 
@@ -17,6 +17,20 @@ class Identity(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The vectors, unchanged."""
         return x
+
+
+class Scaled(nn.Module):
+    """Vectors divided by one number, the root mean square of those in the initial delivery."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim: int = dim
+        self.root_mean_square: Tensor
+        self.register_buffer("root_mean_square", torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The vectors at their scale."""
+        return x / self.root_mean_square
 
 
 class Mlp(nn.Module):

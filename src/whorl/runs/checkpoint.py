@@ -21,6 +21,7 @@ from torch import Tensor
 from whorl.data.inputs import Inputs
 from whorl.errors import WhorlError
 from whorl.explain import reason
+from whorl.nets.pretrained import Origin
 from whorl.runs.files import OWN_FILE, START_OVER, nest, read_tensors, unnest, write_tensors
 from whorl.scores import Provenance
 from whorl.state import State
@@ -28,6 +29,7 @@ from whorl.training import Halt
 from whorl.types import FloatArray, IntArray, Labelling
 
 FORMAT = 2
+SCALE = "backbone.root_mean_square"
 Whole = Annotated[int, Field(ge=0, lt=2**53)]
 Seconds = Annotated[float, Field(ge=0)]
 Version = Annotated[int, Field(ge=1, le=FORMAT)]
@@ -87,6 +89,7 @@ def state_header(state: State) -> dict[str, object]:
         "sizes": list(state.sizes),
         "names": list(state.names),
         "inputs": asdict(state.inputs),
+        **({"origin": asdict(state.origin)} if state.origin else {}),
     }
 
 
@@ -97,6 +100,7 @@ class StateHeader(Header):
     sizes: tuple[Whole, ...] = ()
     names: tuple[Named, ...] = ()
     inputs: Inputs | None = None
+    origin: Origin | None = None
 
     @model_validator(mode="after")
     def _distinct_names(self: Self) -> Self:
@@ -167,7 +171,7 @@ def load_task(folder: Path, number: int, inputs: Inputs, run: str = "") -> State
     tensors, _ = read_part(path, Header, run)
     with belonging(path):
         state = assembled(model, initial, tensors, sizes, header.names, header.inputs or inputs)
-    return replace(state, networks=networks, whitening=unnest("whitening", first))
+    return replace(state, networks=networks, whitening=unnest("whitening", first), origin=header.origin)
 
 
 def assembled(
@@ -182,7 +186,7 @@ def assembled(
     classes = len(model["head.weight"])
     images, labels, tasks = memory["images"], numbers(memory, "labels", classes), numbers(memory, "tasks")
     if len(labels):
-        require_samples(images, inputs)
+        require_samples(images, learned_as(inputs, model))
     if not len(images) == len(labels) == len(tasks):
         raise ValueError(f"{len(images)} exemplars have {len(labels)} labels")
     means = _means(memory["means"], model) if "means" in memory else None
@@ -200,6 +204,12 @@ def numbers(tensors: dict[str, Tensor], name: str, below: int | None = None) -> 
     if len(found) and (found.min() < 0 or (below is not None and found.max() >= below)):
         raise ValueError(f"{name} must be from 0 on" + (f" and below {below}" if below is not None else ""))
     return found.numpy()
+
+
+def learned_as(inputs: Inputs, model: dict[str, Tensor]) -> Inputs:
+    """How a model's samples are stored: as they are, or as features of a frozen backbone, which have a scale."""
+    frozen = [name for name in model if name.startswith("backbone.")] == [SCALE]
+    return Inputs.vectors(model["head.weight"].shape[1]) if frozen else inputs
 
 
 def require_samples(images: Tensor, inputs: Inputs) -> None:

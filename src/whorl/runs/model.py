@@ -23,6 +23,7 @@ from whorl.runs.checkpoint import (
     Whole,
     assembled,
     belonging,
+    learned_as,
     model_of,
     nest_all,
     numbers,
@@ -94,7 +95,7 @@ def save_state(path: Path, state: State, about: Mapping[str, Any]) -> None:
     tensors = nest("model", state.model) | nest("initial", state.initial) | nest("memory", state.memory)
     if state.means is not None:
         tensors["means"] = torch.from_numpy(state.means)
-    tensors |= nest_all("network", state.networks) | nest("whitening", state.whitening)
+    tensors |= nest_all("network", state.networks) | nest("whitening", state.whitening) | nest("frozen", state.frozen)
     for number, samples in enumerate(state.past):
         tensors[f"past.{number}.images"] = samples.images.read(np.arange(len(samples)))
         tensors[f"past.{number}.labels"] = torch.from_numpy(samples.labels)
@@ -111,21 +112,23 @@ def load_state(path: Path, schema: type[H]) -> tuple[State, H]:
         raise WhorlError(f"{path} has format {version}, made by a newer whorl; update this one ({FORMAT})")
     with belonging(path, ADVICE):
         found = read_header(schema, about)
-        past = list[Samples]()
+        model, initial = model_of("model", tensors), unnest("initial", tensors)
+        past, held = list[Samples](), learned_as(found.inputs, model)
         while f"past.{len(past)}.labels" in tensors:
-            past.append(_samples(f"past.{len(past)}.", tensors, found))
+            past.append(_samples(f"past.{len(past)}.", tensors, found, held))
         if past and [len(each) for each in past] != [each.samples for each in found.deliveries]:
             raise ValueError("the stored samples are not those of the deliveries")
-        model, initial = model_of("model", tensors), unnest("initial", tensors)
         memory = unnest("memory", tensors) | ({"means": tensors["means"]} if "means" in tensors else {})
         state = assembled(model, initial, memory, found.sizes, found.names, found.inputs)
         networks = unnest_all("network", tensors)
-    return replace(state, past=tuple(past), networks=networks, whitening=unnest("whitening", tensors)), found
+    frozen, whitening = unnest("frozen", tensors), unnest("whitening", tensors)
+    state = replace(state, past=tuple(past), networks=networks, frozen=frozen, whitening=whitening)
+    return replace(state, origin=found.origin), found
 
 
-def _samples(prefix: str, tensors: dict[str, Tensor], about: ModelHeader) -> Samples:
+def _samples(prefix: str, tensors: dict[str, Tensor], about: ModelHeader, held: Inputs) -> Samples:
     images, labels = tensors[f"{prefix}images"], numbers(tensors, f"{prefix}labels", len(about.names))
-    require_samples(images, about.inputs)
+    require_samples(images, held)
     if len(images) != len(labels):
         raise ValueError(f"{len(images)} samples have {len(labels)} labels")
     return Samples(in_memory(images), labels)

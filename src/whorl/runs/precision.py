@@ -12,6 +12,7 @@ from whorl.config import ExperimentConfig
 from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset
 from whorl.errors import WhorlError
+from whorl.known import is_pretrained
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
 from whorl.speed import Precision, faster
@@ -34,6 +35,9 @@ def settled(
             stored.append((len(Run.open(Run.at(out, candidate).path).scores().steps), candidate))
     if stored:
         return max(stored, key=lambda pair: pair[0])[1]
+    if config.net.tune == "none" or is_pretrained(config.net.arch):
+        notify("`precision=auto`: fp32 (pretrained and frozen networks are not measured)")
+        return config.model_copy(update={"precision": "fp32"})
     return config.model_copy(update={"precision": _measured(config.net.arch, data.inputs, runtime, notify)})
 
 

@@ -22,7 +22,7 @@ def task1_key(config: ExperimentConfig) -> str:
         "data": config.data.model_dump(mode="json"),
         "classes": stream.first or stream.step,
         "order": stream.order,
-        "net": config.net.model_dump(mode="json"),
+        "net": config.identity()["net"],
         "train": [train.first_epochs, train.batch, train.augment, *train.sizes, *train.asides(initial=True)],
         "optim": config.optim.at(1).model_dump(mode="json"),
     }
