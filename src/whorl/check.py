@@ -8,16 +8,13 @@ from whorl import cluster
 from whorl.config import LearnerConfig
 from whorl.data.inputs import VIEWS
 from whorl.errors import WhorlError, unknown
-from whorl.known import KNOWN, is_pretrained
+from whorl.known import KNOWN, OWN_NET, is_pretrained
 from whorl.labels import extractors
 from whorl.memory.select import get_selector
 from whorl.methods import method_of
 from whorl.nets import backbone
 from whorl.nets.builder import AUTO
 from whorl.nets.heads import HEADS
-
-OWN_NET = "own"
-"""The value of ``net.arch`` for a backbone that the user passes as a module."""
 
 
 def check_learner(config: LearnerConfig, sizes: Sequence[int] = (), labelled: bool = True) -> None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import nn
 
-from whorl.check import OWN_NET, check_learner
+from whorl.check import check_learner
 from whorl.classifier import Classifier, Name
 from whorl.config import LearnerConfig, checked
 from whorl.data.adapt import LARGEST, Adapted, LabelsLike, SamplesLike, adapt, label_array
@@ -26,7 +26,7 @@ from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.data.trouble import file_errors
 from whorl.engine import Learner
 from whorl.errors import WhorlError
-from whorl.known import KNOWN
+from whorl.known import KNOWN, OWN_NET
 from whorl.methods import method_of
 from whorl.metrics.match import matched_accuracy
 from whorl.nets.backbone import Backbone, own_inputs

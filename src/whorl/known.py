@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 HUB = "hub:"
 TIMM, HF = "timm:", "hf:"
 """How the names of pretrained networks begin: those of timm, and those of transformers."""
+OWN_NET = "own"
+"""The value of ``net.arch`` for a network that was passed as a module."""
 DEFAULT_METHOD = "ours"
 DEFAULT_LABELER = "paper"
 ORDERS = ("A", "B", "natural")

@@ -9,7 +9,7 @@ from whorl.config import ExperimentConfig, LearnerConfig, check_values, checked
 from whorl.data import find_loader, traits_of
 from whorl.data.inputs import PHOTO_SIZE, Inputs
 from whorl.errors import WhorlError, unknown
-from whorl.known import DEFAULT_LABELER, DEFAULT_METHOD, is_pretrained
+from whorl.known import DEFAULT_LABELER, DEFAULT_METHOD, OWN_NET, is_pretrained
 from whorl.methods import method_class
 from whorl.methods.base import Conditions
 from whorl.tree import Tree, merge
@@ -35,13 +35,13 @@ RECIPES: dict[str, Tree] = {
 
 
 def _best(conditions: Conditions) -> Tree:
-    """What gave the best labels of those measured (docs/results.md, "Better labels")."""
-    if conditions.vectors:
-        return {"cluster": {"l2": True}}
-    return {
-        "pseudo": {"features": "networks", "networks": 2, "transform": "root", "whiten": True},
-        "cluster": {"name": "sinkhorn"},
-    }
+    """What gave the best labels of those measured (docs/results.md, "Better labels").
+
+    Networks that are trained on the initial task alone are worse than those that were trained on more before.
+    """
+    taught = conditions.vectors or conditions.pretrained
+    networks: Tree = {"features": "first"} if taught else {"features": "networks", "networks": 2}
+    return {"pseudo": {**networks, "transform": "root", "whiten": True}, "cluster": {"name": "sinkhorn"}}
 
 
 LABELERS: dict[str, Callable[[Conditions], Tree]] = {"paper": lambda conditions: {}, "best": _best}
@@ -85,6 +85,7 @@ def _resolved(asked: Tree, usual: Tree, conditions: Conditions) -> Tree:
     net = asked.get("net", {})
     from_pretrained = is_pretrained(str(net.get("arch", "")))
     frozen = net.get("tune", "none" if from_pretrained else "all") == "none"
+    conditions = replace(conditions, pretrained=from_pretrained or net.get("arch") == OWN_NET)
     if frozen:  # what is learned then is vectors
         conditions = replace(conditions, photos=False, vectors=True)
     recipe = asked.get("recipe", usual["recipe"])

@@ -43,7 +43,7 @@ KEYS = {
     "--cluster": ("gmm", {"cluster.name": "gmm"}),
     "--epochs": ("3", {"train.epochs": "3", "train.first_epochs": "3"}),
     "--precision": ("bf16", {"precision": "bf16"}),
-    "--labeler": ("best", {"labeler": "best", "pseudo.transform": "root", "train.rotations": "initial"}),
+    "--labeler": ("best", {"labeler": "best", "pseudo.transform": "root", "pseudo.networks": "2"}),
     "--label-acc": ("0.7", {"label_acc": "0.7"}),
     "--set": ("optim.lr=0.125", {"optim.lr": "0.125"}),
 }

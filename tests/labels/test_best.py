@@ -18,6 +18,7 @@ from whorl.data.source import ArraySource, Dataset, Turned, VectorSource
 from whorl.engine import Learner
 from whorl.errors import WhorlError
 from whorl.experiment import check, run
+from whorl.known import OWN_NET
 from whorl.labels.labeler import side_by_side
 from whorl.methods import METHODS
 from whorl.nets.rotations import Rotations, rotation_head
@@ -170,12 +171,15 @@ def test_other_choices_of_the_user_replace_what_does_not_go_with_them() -> None:
 
 
 def test_vectors_have_no_views() -> None:
-    """What needs views of images is left out, and lengths are made equal."""
-    config = resolve_learner({"labeler": "best"}, Inputs.vectors(6))
-    plain = resolve_learner({}, Inputs.vectors(6))
-    assert config.cluster.l2
-    changes = {"labeler": "paper", "cluster": plain.cluster}
-    assert config.model_copy(update=changes) == plain
+    """What needs views of images is left out, and so are networks beside one that was trained before."""
+    pretrained = {"labeler": "best", "net": {"arch": OWN_NET}}
+    for asked, inputs in (({"labeler": "best"}, Inputs.vectors(6)), (pretrained, Inputs.images(8))):
+        config = resolve_learner(asked, inputs)
+        plain = resolve_learner({**asked, "labeler": "paper"}, inputs)
+        assert (config.pseudo.features, config.pseudo.networks) == ("first", 0)
+        assert (config.pseudo.transform, config.pseudo.whiten, config.cluster.name) == ("root", True, "sinkhorn")
+        changes = {"labeler": "paper", "cluster": plain.cluster, "pseudo": plain.pseudo}
+        assert config.model_copy(update=changes) == plain
 
 
 def test_rotations_change_what_is_learned(small_data: Dataset, tmp_path: Path) -> None:

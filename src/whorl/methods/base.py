@@ -159,6 +159,8 @@ class Conditions:
     """The total number of classes to expect, if that is known."""
     options: Mapping[str, Any] | None = None
     """The method's options that the user has set, not validated."""
+    pretrained: bool = False
+    """Whether the network brings weights along, as one of a user or of another library does."""
 
     def option(self, name: str, default: Any) -> Any:
         """An option of the method as the user set it, else ``default``."""
