@@ -1,0 +1,240 @@
+"""A delivery in which each sample may belong to a known class, to a new one, or be junk.
+
+The known classes and some new groups form one mixture of Gaussians with a common covariance, in which the stored
+exemplars keep their classes. A new group that the exemplars of a known class would choose as well is a part of that
+class and is given up. What remains new is clustered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.decomposition import PCA
+from sklearn.metrics import silhouette_score
+
+from whorl.cluster import Clusterer
+from whorl.cluster.base import random_state, reproducible, unit_rows
+from whorl.cluster.count import Estimate, estimate, likeness
+from whorl.cluster.kmeans import KMeans
+from whorl.seeds import derive
+from whorl.types import FloatArray, Found, IntArray, Labelling
+
+Points = npt.NDArray[np.float64]
+
+DIMS = 128
+"""Principal components that are kept."""
+SHRINKAGE = 0.1
+"""The weight of a covariance with equal variances in the estimate."""
+FAR = 0.8
+"""The share of the delivery, that least like any known class, in which new groups are started."""
+GROUPS, MEMBERS = 30, 20
+"""New groups of the mixture: at most so many, unless more classes are asked for, and one for so many samples."""
+ROUNDS, ITERATIONS, SETTLED = 30, 20, 1e-3
+"""Rounds of giving up groups, iterations of a fit, and the largest change of a probability at which it ends."""
+SHARED = 0.2
+"""A new group is given up if it attracts exemplars at this share of the rate at which known classes have them."""
+FENCE = 1.5
+"""A sample is junk if its distance to its class is above the upper quartile by so many interquartile ranges."""
+ALIKE = 0.36
+"""Classes that are at least so much alike are suggested for merging: as much as one Gaussian cut in the middle."""
+TINY = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Projected exemplars with their classes, which are numbered from 0 without gaps."""
+
+    points: Points
+    labels: IntArray
+    classes: int
+
+    @property
+    def means(self) -> Points:
+        """The mean of each class [classes, d]."""
+        return np.stack([self.points[self.labels == j].mean(axis=0) for j in range(self.classes)])
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A fitted mixture: the known classes first, then the new groups."""
+
+    posterior: Points
+    """The probability of each component for each delivered sample [n, components]."""
+    means: Points
+    whiten: Points
+    """Multiplied with points, it makes the common covariance the identity [d, d]."""
+
+
+def projected(exemplars: FloatArray, delivered: FloatArray, seed: int) -> tuple[Points, Points]:
+    """Square roots of the features at length one, in the principal components of both sets together."""
+    rows = np.concatenate([exemplars, delivered]).astype(np.float64)
+    rows = unit_rows(np.sign(rows) * np.sqrt(np.abs(rows)))
+    model = PCA(min(DIMS, *rows.shape), svd_solver="randomized", iterated_power=7, random_state=random_state(seed))
+    with reproducible():
+        points = model.fit_transform(rows)
+    return points[: len(exemplars)], points[len(exemplars) :]
+
+
+def fitted(known: Known, points: Points, centres: Points) -> Mixture:
+    """The mixture of the known classes and of new groups that start at ``centres``, by expectation-maximisation."""
+    every = np.concatenate([known.points, points])
+    components = known.classes + len(centres)
+    fixed = np.eye(components)[known.labels]
+    posterior = np.eye(components)[_squared(points, np.concatenate([known.means, centres])).argmin(axis=1)]
+    for _ in range(ITERATIONS):
+        weights = np.concatenate([fixed, posterior])
+        totals = weights.sum(axis=0)
+        means = weights.T @ every / np.maximum(totals, TINY)[:, None]
+        whiten = _whitening((every.T @ every - (means.T * totals) @ means) / len(every))
+        logs = -0.5 * _squared(points @ whiten, means @ whiten) * _left_out(totals, posterior)
+        logs += np.log((posterior.sum(axis=0) + 1) / (len(points) + components))
+        after = np.exp(logs - logs.max(axis=1, keepdims=True))
+        after /= after.sum(axis=1, keepdims=True)
+        change, posterior = np.abs(after - posterior).max(), after
+        if change < SETTLED:
+            break
+    return Mixture(posterior, means, whiten)
+
+
+def separated(known: Known, points: Points, new: int | None, seed: int) -> Mixture:
+    """The mixture for the ``points`` of a delivery, without new groups that are parts of known classes.
+
+    At least ``new`` groups are kept, and none if that is 0.
+    """
+    if new == 0:
+        return fitted(known, points, points[:0])
+    away = _squared(unit_rows(points), unit_rows(known.means)).min(axis=1)
+    far = np.sort(np.argsort(-away, kind="stable")[: max(round(FAR * len(points)), new or 1)])
+    groups = min(len(far), max(2 * (new or 0), min(GROUPS, len(points) // MEMBERS), 1))
+    found = KMeans().fit_predict(points[far].astype(np.float32), groups, derive(seed, "groups"))
+    mixture = fitted(known, points, found.centres.astype(np.float64))
+    for _ in range(ROUNDS):
+        shares = attraction(known, mixture)
+        kept = shares <= SHARED
+        kept[np.argsort(shares, kind="stable")[: new or 0]] = True
+        if kept.all():
+            break
+        mixture = fitted(known, points, mixture.means[known.classes :][kept])
+    return mixture
+
+
+def attraction(known: Known, mixture: Mixture) -> Points:
+    """For each new group, the exemplars nearest to it per delivered member, divided by this rate of known classes."""
+    members = mixture.posterior.sum(axis=0)
+    fixed = np.eye(len(members))[known.labels]
+    distances = _squared(known.points @ mixture.whiten, mixture.means @ mixture.whiten)
+    distances *= _left_out(members + fixed.sum(axis=0), fixed)
+    nearest = np.bincount(distances.argmin(axis=1), minlength=len(members))
+    rate = len(known.points) / max(float(members[: known.classes].sum()), 1.0)
+    return np.asarray((nearest / np.maximum(members, TINY) / rate)[known.classes :])
+
+
+def split(
+    exemplars: FloatArray,
+    delivered: FloatArray,
+    labels: IntArray,
+    known: int,
+    new: int | None,
+    clusterer: Clusterer,
+    seed: int,
+) -> Labelling:
+    """The labels of a mixed delivery from its features and those of the exemplars, whose classes are ``labels``.
+
+    The new part is clustered into ``new`` classes; None estimates the number.
+    """
+    ids, numbers = np.unique(labels, return_inverse=True)
+    with reproducible():
+        fixed, points = projected(exemplars, delivered, derive(seed, "components"))
+        classes = Known(fixed, numbers.astype(np.int64), len(ids))
+        mixture = separated(classes, points, new, seed)
+        fixed, points = unit_rows(fixed @ mixture.whiten), unit_rows(points @ mixture.whiten)
+    old, fresh = mixture.posterior[:, : len(ids)], mixture.posterior[:, len(ids) :].sum(axis=1)
+    is_new = fresh > 0.5
+    if new is not None and is_new.sum() < new:
+        is_new[np.argsort(-fresh, kind="stable")[:new]] = True
+    part = points[is_new].astype(np.float32)
+    number = _given(new) if new is not None else estimate(part, seed, _cut_in_two(fixed, numbers, seed))
+    found = ids[old.argmax(axis=1)]
+    if number.number:
+        found[is_new] = known + clusterer.fit_predict(part, number.number, derive(seed, "new")).labels
+    return _described(Labelling(found, known, number.number), number, points, (fixed, labels))
+
+
+def _described(labelling: Labelling, number: Estimate, points: Points, exemplars: tuple[Points, IntArray]) -> Labelling:
+    """The same with the samples that fit no class as unsure, and what was found."""
+    every, classes = np.concatenate([points, exemplars[0]]), np.concatenate([labelling.ids, exemplars[1]])
+    there, numbers = np.unique(classes, return_inverse=True)
+    ones = np.eye(len(there))[numbers]
+    totals = ones.sum(axis=0)
+    distances = np.sqrt(_squared(every, ones.T @ every / totals[:, None]) * _left_out(totals, ones))
+    rows = np.arange(len(every))
+    own = distances[rows, numbers].copy()
+    distances[rows, numbers] = np.inf
+    other = distances.min(axis=1)
+    junk = _outliers(own)[: len(points)]
+    for label in labelling.new_ids:  # each new class keeps at least one sample
+        mine = np.flatnonzero(labelling.ids == label)
+        junk[mine[np.argmin(own[mine])]] = False
+    kept = np.append(~junk, np.ones(len(exemplars[0]), dtype=np.bool_))
+    pairs = likeness(every[kept], classes[kept])
+    alike = tuple((a, b, share) for a, b, share in pairs if b >= labelling.known and share >= ALIKE)
+    sure = np.where(other > own, 1 - own / np.maximum(other, TINY), 0.0)[: len(points)]
+    found = Found(
+        new=number.number,
+        low=number.low,
+        high=number.high,
+        reasons=number.reasons,
+        known_samples=int((~labelling.is_new & ~junk).sum()),
+        new_samples=int((labelling.is_new & ~junk).sum()),
+        junk=tuple(np.flatnonzero(junk).tolist()),
+        confidence=tuple(np.round(sure, 6).tolist()),
+        merges=alike,
+    )
+    return replace(labelling, unsure=np.flatnonzero(junk), found=found)
+
+
+def _given(new: int) -> Estimate:
+    return Estimate(new, new, new, {}, ("the number was given",))
+
+
+def _cut_in_two(points: Points, labels: IntArray, seed: int) -> float:
+    """The median silhouette of known classes that are cut in two."""
+    found = list[float]()
+    for j in np.unique(labels):
+        mine = points[labels == j]
+        if len(np.unique(mine, axis=0)) > 2:
+            halves = KMeans().fit_predict(mine.astype(np.float32), 2, derive(seed, "halves", int(j))).labels
+            found.append(float(silhouette_score(mine, halves)))
+    return float(np.median(found)) if found else 0.0
+
+
+def _outliers(distances: Points) -> npt.NDArray[np.bool_]:
+    """Which distances are above the upper quartile by more than ``FENCE`` times the interquartile range (Tukey)."""
+    low, high = np.quantile(distances, [0.25, 0.75])
+    return np.asarray(distances > high + FENCE * (high - low) + TINY)
+
+
+def _left_out(totals: Points, weights: Points) -> Points:
+    """The factors from squared distances to means to those to the means without the samples themselves.
+
+    ``totals`` [k] are the weights that the means were computed with, ``weights`` [n, k] those of the samples in them.
+    """
+    return np.square(totals / np.maximum(totals - weights, TINY * totals + TINY))
+
+
+def _whitening(covariance: Points) -> Points:
+    """The matrix that makes a covariance, shrunk towards equal variances, the identity."""
+    d = len(covariance)
+    equal = float(np.trace(covariance)) / d
+    if equal <= TINY:
+        return np.eye(d)
+    values, vectors = np.linalg.eigh((1 - SHRINKAGE) * covariance + SHRINKAGE * equal * np.eye(d))
+    return np.asarray(vectors / np.sqrt(values))
+
+
+def _squared(points: Points, means: Points) -> Points:
+    """Squared distances [n, k]."""
+    found = np.square(points).sum(axis=1)[:, None] - 2 * points @ means.T + np.square(means).sum(axis=1)
+    return np.asarray(np.maximum(found, 0))
