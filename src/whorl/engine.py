@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 from torch import nn
@@ -289,6 +290,8 @@ class Learner:
         """The labels to learn a delivery with; ``ticker`` receives the batches of a refinement."""
         sight = self._refined(self.sight(features), delivery, ticker)
         exemplars = Samples(self.runtime.hold(self.memory.source), self.memory.labels)
+        if not len(self.memory):
+            exemplars = reduce(operator.add, self.past, exemplars)
         return self.labeler.label(delivery, len(self.sizes) + 1, self.known, sight, exemplars)
 
     def _refined(self, sight: extractors.Sight, delivery: Delivery, ticker: Ticker) -> extractors.Sight:

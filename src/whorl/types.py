@@ -80,8 +80,8 @@ class Delivery:
 
     ``labels`` are the learner's class ids: 0 to known - 1 for classes it knows, and known, known + 1, … for new ones.
     ``new`` is the number of new classes; a labelled delivery may leave it out, since it can be counted. Without labels,
-    all samples belong to new classes, unless the delivery is ``mixed``: then they may also belong to known classes or to
-    none, and ``new`` may be left out, since it can be estimated.
+    all samples belong to new classes, unless the delivery is ``mixed``: then they may also belong to known classes or
+    to none, and ``new`` may be left out, since it can be estimated.
     """
 
     images: ImageSource

@@ -67,7 +67,7 @@ def estimate(features: FloatArray, seed: int, one: float = 0.0) -> Estimate:
         scores[k], errors[k] = float(found.mean()), float(found.std() / np.sqrt(len(found)))
         if _falling(scores):
             break
-    return _chosen(scores, errors, one)
+    return chosen(scores, errors, one)
 
 
 def _numbers(most: int) -> Iterator[int]:
@@ -84,7 +84,8 @@ def _falling(scores: dict[int, float]) -> bool:
     return last >= 2 * best + 10
 
 
-def _chosen(scores: dict[int, float], errors: dict[int, float], one: float) -> Estimate:
+def chosen(scores: dict[int, float], errors: dict[int, float], one: float) -> Estimate:
+    """The estimate by the silhouettes and their standard errors, by number of clusters; ``one`` as for ``estimate``."""
     best = max(scores, key=lambda k: scores[k])
     top = f"the silhouette is highest, {scores[best]:.3f}, with {best} clusters"
     if scores[best] <= one:

@@ -58,9 +58,7 @@ class Labeler:
         features = self.features(images, lambda images: self.extractor(images, sight), sight.inputs)
         return sight.whitening(features) if sight.whitening else features
 
-    def _split(
-        self, delivery: Delivery, number: int, known: int, sight: Sight, exemplars: Samples | None
-    ) -> Labelling:
+    def _split(self, delivery: Delivery, number: int, known: int, sight: Sight, exemplars: Samples | None) -> Labelling:
         """The labels of a mixed delivery."""
         if exemplars is None or not len(exemplars):
             raise WhorlError(

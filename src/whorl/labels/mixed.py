@@ -24,7 +24,9 @@ from whorl.types import FloatArray, Found, IntArray, Labelling
 Points = npt.NDArray[np.float64]
 
 DIMS = 128
-"""Principal components that are kept."""
+"""The largest number of principal components that are kept."""
+PER_COMPONENT = 8
+"""The smallest number of samples for each of them."""
 SHRINKAGE = 0.1
 """The weight of a covariance with equal variances in the estimate."""
 FAR = 0.8
@@ -39,6 +41,8 @@ FENCE = 1.5
 """A sample is junk if its distance to its class is above the upper quartile by so many interquartile ranges."""
 ALIKE = 0.36
 """Classes that are at least so much alike are suggested for merging: as much as one Gaussian cut in the middle."""
+APART = 3.0
+"""A new group is given up if its mean may be less than so many standard deviations from that of a known class."""
 TINY = 1e-9
 
 
@@ -71,7 +75,8 @@ def projected(exemplars: FloatArray, delivered: FloatArray, seed: int) -> tuple[
     """Square roots of the features at length one, in the principal components of both sets together."""
     rows = np.concatenate([exemplars, delivered]).astype(np.float64)
     rows = unit_rows(np.sign(rows) * np.sqrt(np.abs(rows)))
-    model = PCA(min(DIMS, *rows.shape), svd_solver="randomized", iterated_power=7, random_state=random_state(seed))
+    components = max(1, min(DIMS, rows.shape[1], len(rows) // PER_COMPONENT))
+    model = PCA(components, svd_solver="randomized", iterated_power=7, random_state=random_state(seed))
     with reproducible():
         points = model.fit_transform(rows)
     return points[: len(exemplars)], points[len(exemplars) :]
@@ -88,7 +93,7 @@ def fitted(known: Known, points: Points, centres: Points) -> Mixture:
         totals = weights.sum(axis=0)
         means = weights.T @ every / np.maximum(totals, TINY)[:, None]
         whiten = _whitening((every.T @ every - (means.T * totals) @ means) / len(every))
-        logs = -0.5 * _squared(points @ whiten, means @ whiten) * _left_out(totals, posterior)
+        logs = -0.5 * _squared(points @ whiten, means @ whiten)
         logs += np.log((posterior.sum(axis=0) + 1) / (len(points) + components))
         after = np.exp(logs - logs.max(axis=1, keepdims=True))
         after /= after.sum(axis=1, keepdims=True)
@@ -111,9 +116,9 @@ def separated(known: Known, points: Points, new: int | None, seed: int) -> Mixtu
     found = KMeans().fit_predict(points[far].astype(np.float32), groups, derive(seed, "groups"))
     mixture = fitted(known, points, found.centres.astype(np.float64))
     for _ in range(ROUNDS):
-        shares = attraction(known, mixture)
-        kept = shares <= SHARED
-        kept[np.argsort(shares, kind="stable")[: new or 0]] = True
+        shares, near = attraction(known, mixture), nearness(known, mixture)
+        kept = (shares <= SHARED) & ~near
+        kept[np.lexsort((shares, near))[: new or 0]] = True
         if kept.all():
             break
         mixture = fitted(known, points, mixture.means[known.classes :][kept])
@@ -129,6 +134,21 @@ def attraction(known: Known, mixture: Mixture) -> Points:
     nearest = np.bincount(distances.argmin(axis=1), minlength=len(members))
     rate = len(known.points) / max(float(members[: known.classes].sum()), 1.0)
     return np.asarray((nearest / np.maximum(members, TINY) / rate)[known.classes :])
+
+
+def nearness(known: Known, mixture: Mixture) -> npt.NDArray[np.bool_]:
+    """Which new groups may lie within ``APART`` standard deviations of a known class.
+
+    The squared distance of two means, in units of the variance, exceeds that of the true means by d (1/n + 1/m) on
+    average, with a standard deviation of about sqrt(2 d) (1/n + 1/m). Three of these are allowed for.
+    """
+    members = mixture.posterior.sum(axis=0)
+    members[: known.classes] += np.bincount(known.labels, minlength=known.classes)
+    means = mixture.means @ mixture.whiten
+    inverse, d = 1 / np.maximum(members, 1.0), means.shape[1]
+    error = inverse[known.classes :, None] + inverse[: known.classes]
+    apart = _squared(means[known.classes :], means[: known.classes]) - (d + 3 * np.sqrt(2 * d)) * error
+    return np.asarray(apart.min(axis=1) < APART**2)
 
 
 def split(
