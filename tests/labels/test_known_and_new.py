@@ -11,7 +11,8 @@ from scipy.stats import multivariate_normal
 
 from whorl import Whorl, WhorlError
 from whorl.cluster import KMeans
-from whorl.labels.mixed import Known, attraction, fitted, nearness, projected, split
+from whorl.labels.mixed import split
+from whorl.labels.mixture import Known, attraction, fitted, nearness, projected
 from whorl.types import FloatArray, IntArray
 
 DRAWS = np.random.default_rng(0)
