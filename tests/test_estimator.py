@@ -516,7 +516,9 @@ def test_mistakes_are_one_clear_line(params: dict[str, Any], words: tuple[Any, .
 def test_mistakes_in_later_deliveries() -> None:
     model = taught()
     for words, message in (
-        ((X,), "a delivery without labels needs `new`, the number of new classes, between 1 and 60"),
+        ((X, None, None, False), "a delivery of new classes alone needs `new`, their number, between 1 and 60"),
+        ((X, None, 61, True), "cannot find 61 new classes in 60 samples; `new` must be 0 to 60"),
+        ((X, Y, None, True), "`mixed` is about samples without labels; leave it out"),
         ((X, None, 0), "between 1 and 60"),
         ((X, None, 61), "between 1 and 60"),
         ((X, None, 2.5), "`new` must be an integer, not 2.5"),

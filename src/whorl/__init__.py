@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     from whorl.nets.pretrained import pretrained
     from whorl.runs.model import Learned
     from whorl.tasks import Tasks, load_tasks
-    from whorl.types import ImageSource
+    from whorl.types import Found, ImageSource
 
 __version__ = "0.1.0"
 __all__ = [
-    "Classifier", "ImageSource", "Inputs", "Learned", "LearnerConfig", "Tasks", "Whorl", "WhorlError", "__version__",
-    "load_tasks", "pretrained",
+    "Classifier", "Found", "ImageSource", "Inputs", "Learned", "LearnerConfig", "Tasks", "Whorl", "WhorlError",
+    "__version__", "load_tasks", "pretrained",
 ]  # fmt: skip
 
 _HOMES = {
     "Classifier": "whorl.classifier",
+    "Found": "whorl.types",
     "ImageSource": "whorl.types",
     "Inputs": "whorl.data.inputs",
     "Learned": "whorl.runs.model",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 from torch import nn
@@ -123,11 +124,16 @@ class Learner:
         return Classifier(self.frozen, self.inputs, self.means, self.names, *how)
 
     def learn(
-        self, delivery: Delivery, ticker: Ticker, resume: Halt | None = None, names: Sequence[Name] = ()
+        self,
+        delivery: Delivery,
+        ticker: Ticker,
+        resume: Halt | None = None,
+        names: Sequence[Name] | Callable[[int], Sequence[Name]] = (),
     ) -> Generator[Halt, None, None]:
         """Learn a delivery: one step of Algorithm 1. Yields after each epoch; run it to the end.
 
-        ``names`` are the names of the new classes; by default a class is called by its id.
+        ``names`` are the names of the new classes, or a function that makes as many as are needed; by default a class
+        is called by its id.
         """
         delivery = self._seen(delivery)
         self._inner.check(delivery.images)
@@ -137,6 +143,7 @@ class Learner:
             model.backbone.root_mean_square.fill_(root_mean_square(delivery.images))
         features = Features(model, self._inner, self.runtime, delivery.images)
         labels = resume.labels if resume else self.label(delivery, ticker, features)
+        names = names(labels.new) if callable(names) else names
         if names and len(names) != labels.new:
             raise ValueError(f"{labels.new} new classes need as many names, not {len(names)}")
         self.method.check(self.config, (*self.sizes, labels.new), delivery.labels is not HIDDEN)
@@ -163,7 +170,8 @@ class Learner:
     def check_position(self, delivery: Delivery, halt: Halt) -> None:
         """Raise a ``WhorlError`` unless :meth:`learn` can resume this delivery from a stored position."""
         labels, model = halt.labels, copy.deepcopy(self.model)
-        if (len(labels.ids), labels.known, labels.new) != (len(delivery.images), self.known, delivery.new):
+        new = labels.new if delivery.new is None else delivery.new
+        if (len(labels.ids), labels.known, labels.new) != (len(delivery.images), self.known, new):
             raise WhorlError(f"it is about {labels.new} new classes and {len(labels.ids)} samples")
         network = self._networks.check_position(halt, labels.new, not self.sizes)
         if network is None:
@@ -282,7 +290,8 @@ class Learner:
         self.sizes = (*self.sizes, labels.new)
         self.names = (*self.names, *(names or labels.new_ids.tolist()))
         if self.method.needs_past:
-            self.past = (*self.past, Samples(_copied(training.delivery.images), labels.ids))
+            learned = Samples(_copied(training.delivery.images), labels.ids).without(labels.unsure)
+            self.past = (*self.past, learned)
 
     def _whitened(self, training: Training, networks: Networks) -> Whitening | None:
         """How features are whitened, learned from the initial delivery, if the config asks for it."""
@@ -323,7 +332,10 @@ class Learner:
         """The labels to learn a delivery with; ``ticker`` receives the batches of a refinement."""
         delivery = self._seen(delivery)
         sight = self._refined(self.sight(features), delivery, ticker)
-        return self.labeler.label(delivery, len(self.sizes) + 1, self.known, sight)
+        exemplars = Samples(self.runtime.hold(self.memory.source), self.memory.labels)
+        if not len(self.memory):
+            exemplars = reduce(operator.add, self.past, exemplars)
+        return self.labeler.label(delivery, len(self.sizes) + 1, self.known, sight, exemplars)
 
     def _refined(self, sight: extractors.Sight, delivery: Delivery, ticker: Ticker) -> extractors.Sight:
         """The same with networks refined on the delivery, if the config asks for it. They are trained when needed."""

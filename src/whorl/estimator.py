@@ -7,8 +7,9 @@ import itertools
 import json
 import operator
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -40,7 +41,7 @@ from whorl.runs.model import ADVICE, Learned, ModelHeader, is_model, load_state,
 from whorl.runtime import Runtime, find_device, threads_for
 from whorl.speed import faster
 from whorl.tree import Tree, merge, override
-from whorl.types import HIDDEN, Delivery, FloatArray, ImageSource, IntArray
+from whorl.types import HIDDEN, Delivery, FloatArray, Found, ImageSource, IntArray, Labelling
 
 E = TypeVar("E")
 W = TypeVar("W", bound="Whorl")
@@ -88,13 +89,16 @@ class _Standing:
     files: tuple[str, ...]
     """Their paths, if they came from files."""
     params: _Params
+    found: Found | None
+    """What was found in the last delivery, if it was mixed."""
 
 
 class Whorl(BaseEstimator):
     """Learns image classes one delivery after another: the initial one with labels, later ones without.
 
-    A delivery without labels is clustered with the model's own features. Each cluster becomes a new class, and a
-    class-incremental method learns the new classes without forgetting the old ones.
+    A delivery without labels is split with the model's own features: samples of known classes join them, the others are
+    clustered, and each cluster becomes a new class. A class-incremental method learns the new classes without
+    forgetting the old ones.
 
     Parameters
     ----------
@@ -133,6 +137,11 @@ class Whorl(BaseEstimator):
         The class that each sample of the last delivery was learned as.
     files_ : tuple of str
         The path of each sample of the last delivery, if it came from files. Broken images of a folder are left out.
+    found_ : Found or None
+        What was found in the last delivery, if it was mixed: the number of new classes with its range and reasons, the
+        numbers of samples, the confidence of each sample, and pairs of classes that may be one.
+    junk_ : ndarray
+        The positions of the samples of the last delivery that were not learned, because they fit no class.
     classifier_ : Classifier
         The model as it is now, immutable.
     origin_ : Origin or None
@@ -182,7 +191,13 @@ class Whorl(BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def learn(self: W, images: SamplesLike, labels: LabelsLike | None = None, new: int | None = None) -> W:
+    def learn(
+        self: W,
+        images: SamplesLike,
+        labels: LabelsLike | None = None,
+        new: int | None = None,
+        mixed: bool | None = None,
+    ) -> W:
         """Learn a delivery. If it fails or is interrupted, the model stays as it was.
 
         Parameters
@@ -195,8 +210,11 @@ class Whorl(BaseEstimator):
             new classes. For a folder, ``"folders"`` uses the names of its subfolders; for a data set of Hugging Face,
             the name of its label column. The initial delivery of either kind is labelled in this way by default.
         new : int, optional
-            The number of new classes in a delivery without labels. Their names are the next integers, or
-            ``"cluster 1"``, ``"cluster 2"``, … if the labels are strings.
+            The number of new classes in a delivery without labels; by default it is estimated. Their names are the next
+            integers, or ``"cluster 1"``, ``"cluster 2"``, … if the labels are strings.
+        mixed : bool, optional
+            Whether samples without labels may also belong to known classes, or to none. By default they may if ``new``
+            is left out; with ``new``, all of them belong to new classes.
 
         Returns
         -------
@@ -215,7 +233,7 @@ class Whorl(BaseEstimator):
                 learner = Learner(learner.config, learner.inputs, runtime, learner.given, feature_folder())
                 learner.restore(before.learner.state())
             found = _adapted(images, labels, learner.inputs.size, labelled=False)
-        delivery, names = _numbered(found, new, learner)
+        delivery, names = _numbered(found, new, mixed, learner)
         number = len(learner.sizes) + 1
         with reporter(not self.verbose, "delivery") as progress, threads_for(learner.config.net.arch):
             progress.begin(0, learner.passes(delivery), 0)
@@ -224,9 +242,12 @@ class Whorl(BaseEstimator):
                 assert position.record is not None
                 progress.epoch(position.record)
         assert learner.labels is not None
-        added = Learned(samples=len(delivery.images), labelled=delivery.labels is not HIDDEN, classes=names)
+        fresh = learner.names[len(learner.names) - learner.labels.new :]
+        added = Learned(samples=len(delivery.images), labelled=delivery.labels is not HIDDEN, classes=fresh)
         deliveries = (*(before.deliveries if before else ()), added)
-        self._standing = _Standing(learner, deliveries, learner.labels.ids, found.files, params)
+        self._standing = _Standing(
+            learner, deliveries, learner.labels.ids, found.files, params, _named(learner.labels, learner.names)
+        )
         return self
 
     def fit(self: W, images: SamplesLike, labels: LabelsLike | None = None) -> W:
@@ -341,6 +362,17 @@ class Whorl(BaseEstimator):
         return self._now.files
 
     @property
+    def found_(self) -> Found | None:
+        """What was found in the last delivery, if it was mixed."""
+        return self._now.found
+
+    @property
+    def junk_(self) -> IntArray:
+        """The positions of the samples of the last delivery that were not learned, because they fit no class."""
+        found = self._now.found
+        return np.array(found.junk if found else (), dtype=np.int64)
+
+    @property
     def classifier_(self) -> Classifier:
         """The model as it is now, immutable."""
         return self._learner.classifier
@@ -397,6 +429,8 @@ class Whorl(BaseEstimator):
             "labels": now.labels.tolist(),
             "files": now.files,
         }
+        if now.found:
+            about["found"] = asdict(now.found)
         save_state(path, now.learner.state(), about)
         return path
 
@@ -446,7 +480,7 @@ class Whorl(BaseEstimator):
             if net is None:
                 raise WhorlError(f"{path} is damaged ({error}); {ADVICE}") from None
             raise WhorlError(f"{path} does not fit this backbone; pass the one that it was learned with") from None
-        model._standing = _Standing(learner, saved.deliveries, labels, saved.files, _Params.of(model))
+        model._standing = _Standing(learner, saved.deliveries, labels, saved.files, _Params.of(model), saved.found)
         return model
 
     @property
@@ -594,18 +628,25 @@ def _adapted(images: SamplesLike, labels: LabelsLike | None, size: int | None, l
         return adapt(images, labels, size, labelled)
 
 
-def _numbered(found: Adapted, new: int | None, learner: Learner) -> tuple[Delivery, tuple[Name, ...]]:
-    """The samples as a delivery with class ids, and the names of the new classes."""
+def _numbered(
+    found: Adapted, new: int | None, mixed: bool | None, learner: Learner
+) -> tuple[Delivery, tuple[Name, ...] | Callable[[int], tuple[Name, ...]]]:
+    """The samples as a delivery with class ids, and the names of the new classes, or how they are made."""
     images, known = found.images, {name: number for number, name in enumerate(learner.names)}
     if found.labels is None:
         if not known:
             raise WhorlError("the initial delivery needs labels; later ones can come without")
-        count = 0 if new is None else _whole("new", new)
-        if not 1 <= count <= len(images):
+        count = None if new is None else _whole("new", new)
+        if mixed or (mixed is None and count is None):
+            return Delivery(images, HIDDEN, count, mixed=True), partial(_made_up, list(known))
+        if count is None or not 1 <= count <= len(images):
             raise WhorlError(
-                f"a delivery without labels needs `new`, the number of new classes, between 1 and {len(images)}"
+                f"a delivery of new classes alone needs `new`, their number, between 1 and {len(images)}; for known "
+                "classes as well pass `mixed=True`"
             )
         return Delivery(images, HIDDEN, count), _made_up(list(known), count)
+    if mixed:
+        raise WhorlError("`mixed` is about samples without labels; leave it out")
     unique, inverse = np.unique(found.labels, return_inverse=True)
     names: list[Name] = unique.tolist()
     _require_same_kind(learner.names, names)
@@ -615,6 +656,14 @@ def _numbered(found: Adapted, new: int | None, learner: Learner) -> tuple[Delive
     ids = known | {name: len(known) + number for number, name in enumerate(fresh)}
     labels = np.array([ids[name] for name in names], dtype=np.int64)[inverse]
     return Delivery(images, labels, len(fresh)), fresh
+
+
+def _named(labels: Labelling, names: Sequence[Name]) -> Found | None:
+    """What was found in a mixed delivery, with names in place of ids."""
+    if labels.found is None:
+        return None
+    merges = tuple((names[int(a)], names[int(b)], share) for a, b, share in labels.found.merges)
+    return replace(labels.found, merges=merges)
 
 
 def _require_same_kind(known: Sequence[Name], names: Sequence[Name]) -> None:

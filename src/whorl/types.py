@@ -79,12 +79,48 @@ class Delivery:
     """Samples that are learned in one step.
 
     ``labels`` are the learner's class ids: 0 to known - 1 for classes it knows, and known, known + 1, … for new ones.
-    ``new`` is the number of new classes; a labelled delivery may leave it out, since it can be counted.
+    ``new`` is the number of new classes; a labelled delivery may leave it out, since it can be counted. Without labels,
+    all samples belong to new classes, unless the delivery is ``mixed``: then they may also belong to known classes or
+    to none, and ``new`` may be left out, since it can be estimated.
     """
 
     images: ImageSource
     labels: Labels = HIDDEN
     new: int | None = None
+    mixed: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found in a mixed delivery.
+
+    Attributes
+    ----------
+    new : int
+        The number of new classes.
+    low, high : int
+        The range of the estimate of this number. Both are ``new`` if the number was given.
+    reasons : tuple of str
+        How the number was chosen.
+    known_samples, new_samples : int
+        The numbers of samples that were learned as known and as new classes.
+    junk : tuple of int
+        The positions of the samples that fit neither. They are not learned.
+    confidence : tuple of float
+        How sure each sample is, between 0 and 1: one minus its distance to its class divided by that to the next one.
+    merges : tuple of (class, class, float)
+        Pairs of classes, one or both of them new, that may be one class, and their likeness, the most alike first.
+    """
+
+    new: int
+    low: int
+    high: int
+    reasons: tuple[str, ...]
+    known_samples: int
+    new_samples: int
+    junk: tuple[int, ...]
+    confidence: tuple[float, ...] = field(repr=False)
+    merges: tuple[tuple[int | str, int | str, float], ...]
 
 
 _NONE: IntArray = np.empty(0, dtype=np.int64)
@@ -102,6 +138,8 @@ class Labelling:
     new: int
     unsure: IntArray = field(default_factory=_NONE.copy)
     """The positions of samples that are neither trained on nor stored, because their labels are doubtful."""
+    found: Found | None = None
+    """What was found, in a mixed delivery."""
 
     @classmethod
     def of_groups(cls, groups: IntArray, known: int, new: int, unsure: IntArray = _NONE) -> Labelling:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from whorl.cluster import Clusterer
-from whorl.cluster.base import unit_rows
+from whorl.cluster.base import require_finite, unit_rows
 from whorl.data.inputs import Inputs
-from whorl.data.source import Turned
+from whorl.data.source import Concat, Samples, Turned
 from whorl.errors import WhorlError
 from whorl.labels.extractors import Extractor, Sight
+from whorl.labels.mixed import split
 from whorl.labels.trust import unsure
 from whorl.metrics.match import aligned
 from whorl.sections import PseudoConfig
@@ -29,22 +30,51 @@ class Labeler:
     extractor: Extractor
     clusterer: Clusterer
 
-    def label(self, delivery: Delivery, number: int, known: int, sight: Sight) -> Labelling:
-        """The labels of delivery ``number``, for a learner that knows ``known`` classes."""
+    def label(
+        self, delivery: Delivery, number: int, known: int, sight: Sight, exemplars: Samples | None = None
+    ) -> Labelling:
+        """The labels of delivery ``number``, for a learner that knows ``known`` classes.
+
+        ``exemplars`` are those of the known classes; a mixed delivery needs them.
+        """
         if delivery.labels is not HIDDEN:
             labels, count = granted(delivery.labels), len(delivery.images)
             if len(labels) != count:
                 raise WhorlError(f"there are {count} samples but {len(labels)} labels")
             return Labelling.of_labels(labels, known, delivery.new)
-        if delivery.new is None:
+        if delivery.new is None and not delivery.mixed:
             raise WhorlError("this delivery has no labels; state how many new classes to look for with `new`")
         if not known:
             raise WhorlError("the initial delivery needs labels; later ones can come without")
-        features = self.features(delivery.images, lambda images: self.extractor(images, sight), sight.inputs)
-        if sight.whitening:
-            features = sight.whitening(features)
+        if delivery.mixed:
+            return self._split(delivery, number, known, sight, exemplars)
+        features = self._clustered(delivery.images, sight)
+        assert delivery.new is not None
         groups = self.clusterer.fit_predict(features, delivery.new, derive(self.seed, "cluster", number)).labels
         return self._labelling(features, groups, known, delivery.new)
+
+    def _clustered(self, images: ImageSource, sight: Sight) -> FloatArray:
+        """The features of samples as they are clustered."""
+        features = self.features(images, lambda images: self.extractor(images, sight), sight.inputs)
+        return sight.whitening(features) if sight.whitening else features
+
+    def _split(self, delivery: Delivery, number: int, known: int, sight: Sight, exemplars: Samples | None) -> Labelling:
+        """The labels of a mixed delivery."""
+        if exemplars is None or not len(exemplars):
+            raise WhorlError(
+                "known classes are recognised by their exemplars; set `memory.quota` to 1 or more, or state that all "
+                "samples are of new classes, with `new` and `mixed=False`"
+            )
+        if self.config.refresh:
+            raise WhorlError("`pseudo.refresh` clusters all samples again; set `pseudo.refresh=0`, or `mixed=False`")
+        count = len(delivery.images)
+        if not 0 <= (delivery.new or 0) <= count:
+            raise WhorlError(f"cannot find {delivery.new} new classes in {count} samples; `new` must be 0 to {count}")
+        # At once, because an extractor may be fitted on what it receives.
+        features = self._clustered(Concat([exemplars.images, delivery.images]), sight)
+        require_finite(features)
+        parts = features[: len(exemplars)], features[len(exemplars) :]
+        return split(*parts, exemplars.labels, known, delivery.new, self.clusterer, derive(self.seed, "mixed", number))
 
     def _labelling(self, features: FloatArray, groups: IntArray, known: int, new: int) -> Labelling:
         """One new class per group; the part of each group that is not trusted is neither learned nor stored."""

@@ -57,6 +57,8 @@ def updated(memory: Memory, update: Update, how: Selection) -> tuple[Memory, Flo
     additions = [_improved(memory, (old, new), update, how, int(label)) for label in update.labels.known_ids]
     if update.labels.new:
         additions.append(_of_new_classes(update, new, how))
+    if not additions:
+        return memory, old
     labels = np.concatenate([one.labels for one in additions])
     images, tasks = torch.cat([one.images for one in additions]), np.concatenate([one.tasks for one in additions])
     found = np.concatenate([one.features for one in additions])
@@ -95,7 +97,8 @@ def _improved(
     ``known`` are the features of both. Samples that were held out before, or are now, stay held out: none of them is
     ever trained on. A delivered sample that is stored already is left out, and the stored one keeps its role.
     """
-    stored, mine = np.flatnonzero(memory.labels == label), np.flatnonzero(update.labels.ids == label)
+    stored = np.flatnonzero(memory.labels == label)
+    mine = np.setdiff1d(np.flatnonzero(update.labels.ids == label), update.labels.unsure)
     images = update.images.read(mine).cpu()
     if len(stored):
         there = memory.images[torch.from_numpy(stored)]

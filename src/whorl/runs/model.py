@@ -35,6 +35,7 @@ from whorl.runs.checkpoint import (
 from whorl.runs.files import header, nest, read_tensors, unnest, write_tensors
 from whorl.sections import MOST_IMAGES
 from whorl.state import State
+from whorl.types import Found
 
 ADVICE = "save the model again, or pass another folder"
 
@@ -68,6 +69,8 @@ class ModelHeader(StateHeader):
     labels: tuple[Whole, ...]
     """The class ids of the samples of the last delivery."""
     files: tuple[str, ...] = ()
+    found: Found | None = None
+    """What was found in the last delivery, if it was mixed."""
 
     @model_validator(mode="after")
     def _consistent(self: Self) -> Self:
@@ -80,6 +83,8 @@ class ModelHeader(StateHeader):
         samples = self.deliveries[-1].samples
         if len(self.labels) != samples or len(self.files) not in (0, samples):
             raise ValueError(f"{count(samples, 'sample')} have {len(self.labels)} labels and {len(self.files)} files")
+        if self.found and (len(self.found.confidence) != samples or not set(self.found.junk) <= set(range(samples))):
+            raise ValueError("found: it is about other samples")
         if not all(0 < each.samples < MOST_IMAGES for each in self.deliveries):
             raise ValueError("deliveries: a number of samples is out of range")
         if max(self.labels) >= len(self.names):
@@ -116,7 +121,8 @@ def load_state(path: Path, schema: type[H]) -> tuple[State, H]:
         past, held = list[Samples](), learned_as(found.inputs, model)
         while f"past.{len(past)}.labels" in tensors:
             past.append(_samples(f"past.{len(past)}.", tensors, found, held))
-        if past and [len(each) for each in past] != [each.samples for each in found.deliveries]:
+        lengths = zip(past, found.deliveries, strict=False)
+        if past and (len(past) != len(found.deliveries) or any(len(a) > b.samples for a, b in lengths)):
             raise ValueError("the stored samples are not those of the deliveries")
         memory = unnest("memory", tensors) | ({"means": tensors["means"]} if "means" in tensors else {})
         state = assembled(model, initial, memory, found.sizes, found.names, found.inputs)
