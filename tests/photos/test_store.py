@@ -162,9 +162,15 @@ def test_a_failed_transaction_leaves_no_trace(tmp_path: Path) -> None:
     store = fake_store(tmp_path)
     deliver(store, {1: 2})
     before = list(store._connection.iterdump())
-    with pytest.raises(KeyboardInterrupt), store.writing():
-        store.append("name", {}, edits.named(store.catalog(), 1, "cat"))
-        raise KeyboardInterrupt
+    change = edits.named(store.catalog(), 1, "cat")
+
+    def interrupted() -> None:
+        with store.writing():
+            store.append("name", {}, change)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert list(store._connection.iterdump()) == before
 
 

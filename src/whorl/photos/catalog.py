@@ -59,7 +59,7 @@ class Change:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Change:
-        """The change that :meth:`document` described. Raises ``ValueError``, ``TypeError`` or ``KeyError`` if damaged."""
+        """The change that :meth:`document` described. Raises ValueError, TypeError or LookupError if it is damaged."""
         moves = tuple(Move(before, after, tuple(images)) for before, after, images in document["moves"])
         restated = tuple(
             Restated(cluster, Cluster(*values[:2]), Cluster(*values[2:])) for cluster, *values in document["clusters"]

@@ -80,7 +80,7 @@ def merged(catalog: Catalog, clusters: Sequence[int]) -> Change:
     name = next((part.name for part in parts if part.name), None)
     restated = [one for id, part in zip(chosen, parts, strict=True) for one in _restated(id, part, unnamed(part))]
     restated.append(Restated(new, NEW, Cluster(name, all(part.junk for part in parts))))
-    return Change(_moves(catalog, {id: new for id in chosen}), tuple(restated))
+    return Change(_moves(catalog, dict.fromkeys(chosen, new)), tuple(restated))
 
 
 def split(catalog: Catalog, cluster: int, parts: Sequence[Sequence[int]]) -> Change:

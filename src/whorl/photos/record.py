@@ -41,6 +41,15 @@ class Stored:
 
 
 @dataclass(frozen=True)
+class Weights:
+    """A model that has learned something."""
+
+    file: Stored
+    scale: float
+    """The factor for its scores before the softmax."""
+
+
+@dataclass(frozen=True)
 class Delivered:
     """A delivery that was learned; ``made`` are its new clusters."""
 
@@ -60,7 +69,7 @@ def change_of(delivered: Delivered, first: int) -> Change:
     return Change(moves, tuple(Restated(id, NEW, one) for id, one in sorted(delivered.made.items())))
 
 
-def record(store: Store, delivered: Delivered, model: Stored, about: Mapping[str, Any]) -> int:
+def record(store: Store, delivered: Delivered, model: Weights, about: Mapping[str, Any]) -> int:
     """Within a transaction: add a delivery and the model that has learned it. Returns the number of the event."""
     (first,) = store.rows("SELECT coalesce(max(id), 0) + 1 FROM image")[0]
     (delivery,) = store.rows("SELECT coalesce(max(number), 0) + 1 FROM delivery")[0]
@@ -80,11 +89,11 @@ def record(store: Store, delivered: Delivered, model: Stored, about: Mapping[str
     return event
 
 
-def set_model(store: Store, model: Stored, event: int) -> None:
+def set_model(store: Store, model: Weights, event: int) -> None:
     """Within a transaction: make this the model. The file of the one before it belongs to nobody from then on."""
     store.many("DELETE FROM file WHERE kind = ?", [("model",)])
-    add_file(store, model)
-    store.many("INSERT INTO model VALUES (?, ?)", [(event, model.name)])
+    add_file(store, model.file)
+    store.many("INSERT INTO model VALUES (?, ?, ?)", [(event, model.file.name, model.scale)])
 
 
 def add_file(store: Store, file: Stored) -> None:

@@ -98,17 +98,25 @@ class Store:
         """The events that can be undone and redone."""
         return edits.undoable(self.rows("SELECT number, kind FROM event ORDER BY number"))
 
+    def origin(self, number: int) -> int:
+        """The edit that an event undoes or redoes, or the event itself."""
+        while (event := self.event(number)).kind in (edits.UNDO, edits.REDO):
+            number = event.about["event"]
+        return number
+
     def append(self, kind: str, about: Mapping[str, Any], change: Change) -> int:
         """Within :meth:`writing`: apply a change to clusters and known images, and put it at the end of the log."""
         (number,) = self.rows("SELECT coalesce(max(number), 0) + 1 FROM event")[0]
         texts = (json.dumps(each, separators=(",", ":")) for each in (dict(about), change.document()))
         self.many("INSERT INTO event VALUES (?, ?, ?, ?, ?)", [(number, now(), kind, *texts)])
         # Names first go, then come: a name may pass from one cluster to another.
-        self.many("UPDATE cluster SET name = NULL, name_key = NULL WHERE id = ?", [[c.cluster] for c in change.clusters])
+        self.many(
+            "UPDATE cluster SET name = NULL, name_key = NULL WHERE id = ?", [[c.cluster] for c in change.clusters]
+        )
         self.many(
             "INSERT INTO cluster VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
             "name = excluded.name, name_key = excluded.name_key, junk = excluded.junk",
-            [(c.cluster, c.after.name, c.after.name and key(c.after.name), c.after.junk, number) for c in change.clusters],
+            [(one.cluster, *_columns(one.after), number) for one in change.clusters],
         )
         for move in change.moves:
             if move.before is not None:
@@ -121,6 +129,11 @@ class Store:
             return Event(number, time, kind, json.loads(about), Change.of(json.loads(change)))
         except (ValueError, TypeError, LookupError) as error:
             raise damaged(self.path, f"event {number}: {error}") from None
+
+
+def _columns(cluster: Cluster) -> tuple[str | None, str | None, bool]:
+    """A cluster as the table holds it."""
+    return cluster.name, None if cluster.name is None else key(cluster.name), cluster.junk
 
 
 @contextmanager
@@ -160,4 +173,3 @@ def replayed(events: Iterable[Event]) -> Catalog:
     for event in events:
         catalog = catalog.changed(event.change)
     return catalog
-
