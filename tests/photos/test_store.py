@@ -196,7 +196,7 @@ def test_the_second_writer_is_refused_and_readers_go_on(tmp_path: Path, monkeypa
 
 
 def test_what_is_no_model_folder(tmp_path: Path) -> None:
-    with pytest.raises(WhorlError, match=r"none does not exist; `whorl learn FOLDER --into .*none` makes one"):
+    with pytest.raises(WhorlError, match="none does not exist; `whorl learn` makes one"):
         Store(tmp_path / "none")
     with pytest.raises(WhorlError, match="is not a model folder"):
         Store(tmp_path)

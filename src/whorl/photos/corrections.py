@@ -60,11 +60,11 @@ def correction(images: Iterable[Seen], junk: Iterable[int], free: int) -> Correc
     fresh = sorted({cluster for _, cluster in counted} - dropped - set(first))
     label_of = first | {cluster: free + n for n, cluster in enumerate(fresh)}
     affected = set(fresh)
-    for label, cluster in counted:
-        if label is None:
+    for seen, cluster in counted:
+        if seen is None:
             affected.add(cluster)
-        elif stands[label] != cluster:
-            affected |= {stands[label], cluster}
-        elif classes[label] != label:
+        elif stands[seen] != cluster:
+            affected |= {stands[seen], cluster}
+        elif classes[seen] != seen:
             affected.add(cluster)
     return Correction(classes, dict(sorted(label_of.items())), tuple(fresh), tuple(sorted(affected - dropped)))

@@ -11,6 +11,10 @@ from whorl.photos.catalog import NEW, Catalog, Change, Cluster, Move, Restated
 from whorl.photos.names import cleaned, key, near
 
 
+class Typo(WhorlError):
+    """A name that is one letter away from another one."""
+
+
 class Undoable(NamedTuple):
     """The events that can be undone and redone next, each list with the next one at its end."""
 
@@ -66,7 +70,7 @@ def named(catalog: Catalog, cluster: int, name: str, sure: bool = False) -> Chan
         )
     others = [one.name for id, one in catalog.clusters.items() if one.name and id != cluster]
     if not sure and (meant := near(found, others)):
-        raise WhorlError(f"{found!r} is one letter away from {meant!r}; pass `yes` if it is another class")
+        raise Typo(f"{found!r} is one letter away from {meant!r}; pass `yes` if it is another class")
     return Change(clusters=_restated(cluster, before, replace(before, name=found)))
 
 

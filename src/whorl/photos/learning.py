@@ -84,15 +84,16 @@ class Report:
     """The photos that were not learned, or should be looked at, by kind."""
 
 
+_FIXED = "cannot change after the first delivery; make a new model folder instead"
 Prepared = tuple[Whorl, Intake, Listed]
 """The model, the new photos, and their labels."""
 
 
 def prepare(
-    folder: Path, asked: Asked, settings: Settings, store: Store | None, notify: Notify
+    folder: Path, asked: Asked, settings: Settings, store: Store | None, notify: Notify, verbose: int
 ) -> Prepared:
     """The model and the new photos. Nothing is written; wrong input is refused here."""
-    model = loaded(folder, store, settings) if store else fresh(settings)
+    model = loaded(folder, store, verbose, settings) if store else Whorl(**settings.given(), verbose=verbose)
     wanted = asked.labels or (None if store else FOLDERS)
     there = listed(asked.folder, wanted, notify)
     if store is None and len(set(there.labels or ())) < 2:
@@ -112,12 +113,7 @@ def prepare(
     return model, intake, there
 
 
-def fresh(settings: Settings) -> Whorl:
-    """A model that has learned nothing."""
-    return Whorl(**settings.given())
-
-
-def loaded(folder: Path, store: Store, settings: Settings | None = None, verbose: int = 1) -> Whorl:
+def loaded(folder: Path, store: Store, verbose: int = 0, settings: Settings | None = None) -> Whorl:
     """The stored model. Settings that it does not have are refused when it learns."""
     for attempt in range(2):
         ((name,),) = store.rows("SELECT name FROM file WHERE kind = 'model'")
@@ -130,7 +126,11 @@ def loaded(folder: Path, store: Store, settings: Settings | None = None, verbose
         break
     model = Whorl.load(path, verbose=verbose)
     if settings:
-        model.set_params(**settings.given())
+        for parameter, value in settings.given().items():
+            if getattr(model, parameter) != value:
+                raise WhorlError(
+                    f"`{parameter}` cannot change after the first delivery; make a new model folder instead"
+                )
         if settings.resize not in (None, model.classifier_.inputs.size):
             raise WhorlError("`resize` cannot change after the first delivery; make a new model folder instead")
     return model
@@ -169,18 +169,16 @@ def store_paths(store: Store, intake: Intake) -> None:
             store.many("UPDATE image SET path = ? WHERE content = ?", gone)
 
 
-def sweep_and_teach(
-    folder: Path, asked: Asked, store: Store, prepared: Prepared, notify: Notify
-) -> Report:
+def sweep_and_teach(folder: Path, asked: Asked, store: Store, prepared: Prepared, notify: Notify) -> Report:
     """Remove what interrupted commands have left, then learn a delivery that :func:`prepare` has read."""
     files.sweep(folder, store)
     return teach(folder, asked, store, prepared, notify)
 
 
-def relearn(folder: Path, store: Store, settings: Settings, notify: Notify) -> Report:
+def relearn(folder: Path, store: Store, settings: Settings, notify: Notify, verbose: int) -> Report:
     """Learn corrections alone."""
     files.sweep(folder, store)
-    corrected = correct(folder, store, loaded(folder, store, settings), notify)
+    corrected = correct(folder, store, loaded(folder, store, verbose, settings), notify)
     return Report(None, 0, {}, {}, corrected, {})
 
 
@@ -218,7 +216,7 @@ def _labels(
 def _refuse_typo(catalog: Catalog, name: str, sure: bool) -> None:
     meant = near(name, [one.name for one in catalog.clusters.values() if one.name])
     if meant and not sure:
-        raise WhorlError(f"the label {name!r} is one letter away from {meant!r}; pass `yes` if it is another class")
+        raise edits.Typo(f"the label {name!r} is one letter away from {meant!r}; pass `yes` if it is another class")
 
 
 def _key(store: Store, model: Whorl, intake: Intake, labels: Sequence[int] | None, asked: Asked) -> str:

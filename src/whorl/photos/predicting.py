@@ -18,7 +18,7 @@ def predict(
     """The answers for photos and for all photos of folders."""
     paths = readable(photos_of(places, notify), notify)
     with store.reading():  # the model, and the clusters of its classes
-        model = loaded(folder, store, verbose=0)
+        model = loaded(folder, store)
         stands, catalog = stored_clusters(store), store.catalog()
         ((scale,),) = store.rows("SELECT scale FROM model ORDER BY event DESC LIMIT 1")
     classifier = model.classifier_

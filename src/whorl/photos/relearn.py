@@ -68,7 +68,7 @@ def correct(folder: Path, store: Store, model: Whorl, notify: Notify) -> int:
     if not staying or len(staying) + len(what.fresh) < 2:
         raise WhorlError("all clusters but one are merged or junk; a model needs two classes, so undo some of it first")
     exemplars = _exemplars(store, model, what)
-    regroup = Regrouping(dict(what.classes), exemplars)
+    regroup = Regrouping({label: what.classes[label] for label in what.classes}, exemplars)
     images, labels = found.images, [what.label[cluster] for cluster in found.clusters]
     if images is None:  # clusters were called junk and nothing else; the others are learned again as they are
         kept = np.array([n for n, label in enumerate(exemplars) if label is not None], dtype=np.int64)
@@ -134,11 +134,11 @@ def _exemplars(store: Store, model: Whorl, what: Correction) -> list[int | None]
         before = int(model.classes_[label])
         query = "SELECT cluster FROM image WHERE pixels = ? ORDER BY class IS ? DESC, id LIMIT 1"
         rows = store.rows(query, [hashed(image.numpy()), before])
-        cluster = rows[0][0] if rows else None
+        cluster: int = rows[0][0] if rows else -1
         if cluster in junk or cluster in what.fresh:
             found.append(None)
         else:
-            found.append(what.label.get(cluster, what.classes.get(before, before)))
+            found.append(what.label.get(cluster) or what.classes.get(before, before))
     return found
 
 

@@ -77,7 +77,7 @@ def require_model(folder: Path) -> None:
     """Raise a ``WhorlError`` unless this is a model folder."""
     if not is_model_folder(folder):
         why = "is not a model folder" if folder.exists() else "does not exist"
-        raise WhorlError(f"{folder} {why}; `whorl learn FOLDER --into {folder}` makes one from labelled photos")
+        raise WhorlError(f"{folder} {why}; `whorl learn` makes one from labelled photos")
 
 
 def may_become_model(folder: Path) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from whorl.data.options import Notify
     from whorl.photos.answers import Answer
-    from whorl.photos.learning import Report, Settings
+    from whorl.photos.learning import Asked, Report, Settings
 
 Edit = Callable[[Catalog], Change]
 Where = str | PathLike[str]
@@ -107,6 +107,7 @@ class Zoo:
         keep_photos: bool = False,
         yes: bool = False,
         notify: Notify = _silent,
+        verbose: int = 1,
     ) -> Report:
         """Learn corrections that were made since the last time, then the new photos of a folder.
 
@@ -129,6 +130,8 @@ class Zoo:
             Whether labels that are one letter away from the name of a cluster are other classes.
         notify : callable
             Gets a line for the user about photos that are not learned, and more.
+        verbose : int
+            0 for no output, 1 for a progress bar on stderr.
 
         Returns
         -------
@@ -140,20 +143,12 @@ class Zoo:
         chosen = settings or Settings()
         if photos is None:
             with self._writing() as store:
-                return relearn(self.folder, store, chosen, notify)
+                return relearn(self.folder, store, chosen, notify, verbose)
         asked = Asked(Path(photos), labels, new, keep_photos, yes)
         if self._opened is None:
-            may_become_model(self.folder)
-            prepared = prepare(self.folder, asked, chosen, None, notify)
-            _made(self.folder)
-            with locked(self.folder):
-                create(self.folder)
-                self._opened = Store(self.folder)
-                if self._opened.log():
-                    raise WhorlError(f"{self.folder} has been made by another command; repeat this one")
-                return sweep_and_teach(self.folder, asked, self._opened, prepared, notify)
+            return self._begin(asked, chosen, notify, verbose)
         with self._writing() as store:
-            prepared = prepare(self.folder, asked, chosen, store, notify)
+            prepared = prepare(self.folder, asked, chosen, store, notify, verbose)
             return sweep_and_teach(self.folder, asked, store, prepared, notify)
 
     def predict(
@@ -278,6 +273,23 @@ class Zoo:
         """Make the edit again that was taken back last."""
         return self._step(edits.REDO)
 
+    def _begin(self, asked: Asked, settings: Settings, notify: Notify, verbose: int) -> Report:
+        """Learn the first delivery. Nothing is made on disk before it has been read."""
+        from whorl.photos.learning import prepare, sweep_and_teach
+
+        may_become_model(self.folder)
+        prepared = prepare(self.folder, asked, settings, None, notify, verbose)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(self.folder, error) from None
+        with locked(self.folder):
+            create(self.folder)
+            self._opened = Store(self.folder)
+            if self._opened.log():
+                raise WhorlError(f"{self.folder} has been made by another command; repeat this one")
+            return sweep_and_teach(self.folder, asked, self._opened, prepared, notify)
+
     @property
     def _store(self) -> Store:
         if self._opened is None:
@@ -312,10 +324,3 @@ def _has_learned(folder: Path) -> bool:
         return bool(store.rows("SELECT 1 FROM event LIMIT 1"))
     finally:
         store.close()
-
-
-def _made(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(folder, error) from None
