@@ -101,15 +101,17 @@ def _random_edit(zoo: Zoo, reference: Reference, draws: np.random.Generator, num
 
 def test_300_random_edits_with_undo_redo_and_deliveries(tmp_path: Path) -> None:
     store, reference, draws = fake_store(tmp_path), Reference(), np.random.default_rng(0)
-    zoo, images, steps = Zoo.open(tmp_path), 0, {"edit": 0, "undo": 0, "redo": 0, "learn": 0}
+    deliver(store, {1: 4})
+    reference.deliver(dict.fromkeys(range(1, 5), 1))
+    zoo, images, steps = Zoo.open(tmp_path), 4, {"edit": 0, "undo": 0, "redo": 0, "learn": 0}
     while steps["edit"] < 300:
         choices = ["edit"] * 6 + ["undo"] * 4 * bool(reference.before) + ["redo"] * 3 * bool(reference.after)
-        step = str(draws.choice([*choices, "learn"])) if images else "learn"
+        step = str(draws.choice([*choices, "learn"]))
         if step == "edit":
             _random_edit(zoo, reference, draws, steps["edit"])
         elif step == "learn":
             known = list(reference.where.values())[-1:]
-            sizes = {max(zoo.catalog.clusters, default=0) + 1: 4} | dict.fromkeys(known, 2)
+            sizes = {zoo.catalog.free: 4} | dict.fromkeys(known, 2)
             deliver(store, sizes)
             arrived = [cluster for cluster, size in sizes.items() for _ in range(size)]
             reference.deliver({images + n: cluster for n, cluster in enumerate(arrived, 1)})

@@ -20,6 +20,10 @@ FILES, KEPT, LEARNING = "files", "photos", "learning"
 """The folders within a model folder: tensors, copies of photos, and the position of a delivery in progress."""
 
 
+class Missing(WhorlError):
+    """A file that the database names is not there."""
+
+
 def add(folder: Path, kind: str, write: Callable[[Path], Path]) -> Stored:
     """Write a file of tensors and name it by its content. ``write`` gets an empty folder and returns the file."""
     work = folder / FILES / f".new-{secrets.token_hex(4)}"
@@ -37,12 +41,12 @@ def add(folder: Path, kind: str, write: Callable[[Path], Path]) -> Stored:
 
 
 def checked(folder: Path, name: str) -> Path:
-    """The path of a named file. Raises a ``WhorlError`` if its content is not what its name says."""
+    """The path of a named file. Raises a ``WhorlError`` if it is not there or damaged."""
     path = folder / FILES / name
     try:
         whole = _hash(path) == path.stem.partition("-")[2]
     except FileNotFoundError:
-        raise
+        raise Missing(f"{path} is missing; put back a copy of the file") from None
     except OSError as error:
         raise WhorlError(f"cannot read {path}: {error.strerror}; make it readable") from None
     if not whole:

@@ -114,16 +114,9 @@ def prepare(
 
 
 def loaded(folder: Path, store: Store, verbose: int = 0, settings: Settings | None = None) -> Whorl:
-    """The stored model. Settings that it does not have are refused when it learns."""
-    for attempt in range(2):
-        ((name,),) = store.rows("SELECT name FROM file WHERE kind = 'model'")
-        try:
-            path = files.checked(folder, name)
-        except FileNotFoundError:  # a newer model may have taken its place between the two lines above
-            if attempt:
-                raise WhorlError(f"{folder / files.FILES / name} is missing; put back a copy of the file") from None
-            continue
-        break
+    """The stored model. Settings that it does not have are refused. Raises ``Missing`` if its file is not there."""
+    ((name,),) = store.rows("SELECT name FROM file WHERE kind = 'model'")
+    path = files.checked(folder, name)
     model = Whorl.load(path, verbose=verbose)
     if settings:
         for parameter, value in settings.given().items():

@@ -14,8 +14,6 @@ from whorl.runs.files import read_tensors
 from whorl.seeds import derive
 from whorl.types import FloatArray
 
-ADVICE = "put back a copy of the file"
-
 
 def parts(folder: Path, store: Store, cluster: int, k: int) -> list[list[int]]:
     """The images of a cluster in ``k`` parts, by k-means on their features at length one.
@@ -28,10 +26,7 @@ def parts(folder: Path, store: Store, cluster: int, k: int) -> list[list[int]]:
     found: dict[int, FloatArray] = {}
     for delivery in sorted({row[1] for row in rows}):
         ((name,),) = store.rows("SELECT features FROM delivery WHERE number = ?", [delivery])
-        try:
-            tensors, _ = read_tensors(files.checked(folder, name), ADVICE)
-        except FileNotFoundError:
-            raise WhorlError(f"{folder / files.FILES / name} is missing; {ADVICE}") from None
+        tensors, _ = read_tensors(files.checked(folder, name), "put back a copy of the file")
         found[delivery] = tensors["features"].numpy()
     points = np.stack([found[delivery][row] for _, delivery, row in rows])
     labels = clusterers.create("kmeans", l2=True).fit_predict(points, k, derive(0, "split", cluster, k)).labels

@@ -73,6 +73,17 @@ def is_model_folder(folder: Path) -> bool:
     return (folder / FILE).is_file()
 
 
+def is_empty(folder: Path) -> bool:
+    """Whether the database has no tables yet, since the command that made it was killed."""
+    path = folder / FILE
+    with trouble(path):
+        connection = sqlite3.connect(path)
+        try:
+            return not _tables(connection)
+        finally:
+            connection.close()
+
+
 def require_model(folder: Path) -> None:
     """Raise a ``WhorlError`` unless this is a model folder."""
     if not is_model_folder(folder):

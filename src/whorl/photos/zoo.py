@@ -14,7 +14,7 @@ from whorl.errors import WhorlError
 from whorl.photos import edits
 from whorl.photos.catalog import Catalog, Change
 from whorl.photos.find import find_images
-from whorl.photos.schema import create, is_model_folder, may_become_model, unwritable
+from whorl.photos.schema import create, is_empty, is_model_folder, may_become_model, unwritable
 from whorl.photos.store import Event, Store, locked
 
 if TYPE_CHECKING:
@@ -76,14 +76,23 @@ class Zoo:
         Zoo
             The model folder, which can be used in ``with`` to close its database in the end.
         """
-        return cls(Path(folder), Store(Path(folder)))
+        path = Path(folder)
+        store = Store(path)
+        if not _has_learned(store):
+            store.close()
+            raise WhorlError(f"{path} has not learned anything yet; learn labelled photos into it first")
+        return cls(path, store)
 
     @classmethod
     def new(cls, folder: Where) -> Self:
         """A model folder that does not exist yet. The first delivery that it learns makes it."""
         path = Path(folder)
         may_become_model(path)
-        return cls(path, Store(path) if is_model_folder(path) and _has_learned(path) else None)
+        store = Store(path) if is_model_folder(path) and not is_empty(path) else None
+        if store and not _has_learned(store):
+            store.close()
+            store = None
+        return cls(path, store)
 
     def close(self) -> None:
         """Close the database."""
@@ -317,10 +326,6 @@ class Zoo:
             return store.append(kind, about, edits.taken_back(store.catalog(), event.change))
 
 
-def _has_learned(folder: Path) -> bool:
-    """Whether the database has a delivery; a command may have been killed before it had one."""
-    store = Store(folder)
-    try:
-        return bool(store.rows("SELECT 1 FROM event LIMIT 1"))
-    finally:
-        store.close()
+def _has_learned(store: Store) -> bool:
+    """Whether there was a delivery; the command that made the folder may have been killed before."""
+    return bool(store.rows("SELECT 1 FROM event LIMIT 1"))
