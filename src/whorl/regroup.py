@@ -64,6 +64,8 @@ def _head(model: Mapping[str, Tensor], target: IntArray, classes: int) -> dict[s
 
     def row(name: str, value: Tensor, rows: Tensor) -> Tensor:
         mine = value[rows]
+        if len(rows) == 1:
+            return mine[0]
         if name == "head.newest":
             return mine.any(0)
         if name == "head.counts":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,9 @@ def test_what_the_database_holds(learned: Path) -> None:
     assert model.classes_.tolist() == list(range(1, 10))
     assert [label for _, label, _, delivery, _ in images if delivery == 2] == model.labels_.tolist()
     names = {name for (name,) in raw.execute("SELECT name FROM file")}
-    assert names == {path.name for path in (learned / "zoo" / FILES).iterdir()}
+    there = {path.name for path in (learned / "zoo" / FILES).iterdir()}
+    assert names < there
+    assert len(there - names) == 1  # the model before, which a reader may still be reading
     assert Counter(name.partition("-")[0] for name in names) == {"features": 2, "model": 1}
     raw.close()
 
@@ -135,12 +138,12 @@ def test_labels_join_the_clusters_with_their_names(home: Path) -> None:
         assert report.joined == {3: 20}
         assert len(zoo.images(3)) == 50
         assert zoo.catalog.shown[3] == Cluster("sea gull")
-        with pytest.raises(WhorlError, match="'sea gul' is one letter away from 'sea gull'"):
-            (home / "more" / "Sea Gull").rename(home / "more" / "sea gul")
-            digits(home / "more", [7], 100, 1, labelled=True)
-            shutil.copy(home / "more" / "7" / sorted((home / "more" / "7").iterdir())[0].name, home / "x.png")
-            digits(home / "more" / "sea gul", [2], 100, 1)
+        shutil.rmtree(home / "more")
+        digits(home / "more" / "sea gul", [2], 100, 3)
+        digits(home / "more", [8], 100, 3, labelled=True)
+        with pytest.raises(WhorlError, match="the label 'sea gul' is one letter away from 'sea gull'"):
             zoo.learn(home / "more", "folders", verbose=0)
+        assert len(zoo.history()) == 4
 
 
 def test_five_corrections_raise_the_accuracy(home: Path) -> None:
@@ -208,7 +211,7 @@ def test_corrections_are_learned_from_exemplars_if_the_photos_are_gone(home: Pat
     with store.writing():
         store.many("UPDATE image SET path = '/gone/' || id WHERE delivery = ?", [(2,)])
     model = _model(home / "zoo")
-    exemplars = int(np.isin(model.classes_[model.memory_.labels], [5, 6]).sum())
+    exemplars = len(model.memory_)
     with Zoo.open(home / "zoo") as zoo:
         zoo.merge([5, 6])
         assert zoo.learn(verbose=0).corrected == exemplars
@@ -225,7 +228,8 @@ def test_photos_are_kept_if_asked_for(home: Path) -> None:
         assert kept == {path.read_bytes() for path in (home / "june").iterdir()}
         shutil.rmtree(home / "june")
         zoo.merge([10, 9])
-        assert zoo.learn(verbose=0).corrected == len(zoo.images(11))
+        others = int(np.sum(_model(home / "zoo").classes_[_model(home / "zoo").memory_.labels] < 9))
+        assert zoo.learn(verbose=0).corrected == len(zoo.images(11)) + others
 
 
 class Stop(Exception):
@@ -273,14 +277,14 @@ def test_a_model_folder_of_another_method(tmp_path: Path) -> None:
     """Nearest-mean answers have probabilities as well, on a scale fitted to the exemplars."""
     digits(tmp_path / "labelled", range(3), 0, 20, labelled=True)
     digits(tmp_path / "test", range(3), 60, 20)
-    settings = type(SETTINGS)("icarl", SETTINGS.net, SETTINGS.recipe, SETTINGS.resize, SETTINGS.options)
+    settings = replace(SETTINGS, method="icarl")
     with Zoo.new(tmp_path / "zoo") as zoo:
         zoo.learn(tmp_path / "labelled", settings=settings, verbose=0)
         answers = zoo.predict(tmp_path / "test")
         assert np.mean([one.answer == str(digit_of(one.file)) for one in answers]) > 0.8
         assert zoo._store.rows("SELECT scale FROM model")[0][0] > 1
-        with pytest.raises(WhorlError, match="`method` cannot change after the first delivery"):
-            zoo.learn(tmp_path / "test", new=2, settings=SETTINGS.__class__(method="wa"))
+        with pytest.raises(WhorlError, match="`net` cannot change after the first delivery"):
+            zoo.learn(tmp_path / "test", new=2, settings=replace(settings, net="resnet32"))
 
 
 def test_samples_of_an_estimator_can_be_joined(learned: Path) -> None:

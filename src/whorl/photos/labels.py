@@ -60,23 +60,19 @@ def read_labels(path: Path) -> dict[str, str]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise WhorlError(f"cannot read {path}: it is not a table in UTF-8 ({error})") from None
     head = [cell.strip().lower() for cell in rows[0]] if rows else []
-    columns = next((head.index(word) for word in FILES if word in head), 0), _column(head)
+    file_column = next((head.index(word) for word in FILES if word in head), 0)
+    label_column = next((head.index(word) for word in LABELS if word in head), 1)
+    named = any(word in head for word in LABELS)
     found: dict[str, str] = {}
-    for number, row in enumerate(rows[1:] if head and head[columns[1]] in LABELS else rows, 1):
-        if len(row) <= max(columns) or not row[columns[0]].strip():
+    for number, row in enumerate(rows[1:] if named else rows, 1):
+        if len(row) <= max(file_column, label_column) or not row[file_column].strip():
             raise WhorlError(f"{path} has no file and label in row {number}; write FILE,LABEL in each")
-        name, label = row[columns[0]].strip(), cleaned(row[columns[1]])
+        name, label = row[file_column].strip(), cleaned(row[label_column])
         if key(found.setdefault(name, label)) != key(label):
             raise WhorlError(f"{path} gives {name} two labels, {found[name]!r} and {label!r}; leave one of them")
     if not found:
         raise WhorlError(f"{path} holds no labels; write FILE,LABEL in each line")
     return found
-
-
-def _column(head: Sequence[str]) -> int:
-    """The position of the column of labels."""
-    found = next((head.index(word) for word in LABELS if word in head), 1)
-    return min(found, max(len(head) - 1, 0))
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

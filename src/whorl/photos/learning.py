@@ -79,7 +79,7 @@ class Report:
     joined: Mapping[int, int]
     """How many photos went to clusters that were there before."""
     corrected: int
-    """How many photos were learned again before, as people had corrected them."""
+    """How many photos the corrections were learned from; 0 if there were none."""
     found: Mapping[str, Sequence[str]]
     """The photos that were not learned, or should be looked at, by kind."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def pending(store: Store, free: int, without: Iterable[int] = ()) -> Correction:
 
 
 def correct(folder: Path, store: Store, model: Whorl, notify: Notify) -> int:
-    """Learn what has been corrected, in one step and one transaction. Returns the number of images learned again."""
+    """Learn what has been corrected, in one step and one transaction. Returns the number of images it learned from."""
     free = max(map(int, model.classes_)) + 1
     what = pending(store, free)
     if not what.pending:
@@ -69,11 +69,7 @@ def correct(folder: Path, store: Store, model: Whorl, notify: Notify) -> int:
         raise WhorlError("all clusters but one are merged or junk; a model needs two classes, so undo some of it first")
     exemplars = _exemplars(store, model, what)
     regroup = Regrouping({label: what.classes[label] for label in what.classes}, exemplars)
-    images, labels = found.images, [what.label[cluster] for cluster in found.clusters]
-    if images is None:  # clusters were called junk and nothing else; the others are learned again as they are
-        kept = np.array([n for n, label in enumerate(exemplars) if label is not None], dtype=np.int64)
-        images = ArraySource(model.memory_.images[torch.from_numpy(kept)]) if len(kept) else None
-        labels = [label for label in exemplars if label is not None]
+    images, labels = _with_exemplars(found, what, model, exemplars)
     if images is None:
         raise WhorlError("the corrections cannot be learned, since the photos are gone and there are no exemplars")
     notify(f"learning corrections: {count(len(labels), 'photo')} of {count(len(set(labels)), 'cluster')}")
@@ -116,7 +112,27 @@ def _found(store: Store, folder: Path, model: Whorl, what: Correction) -> _Found
         parts.append(FileSource(Path("/"), paths, side) if pixels is None else ArraySource(torch.from_numpy(pixels)))
     if stored:
         parts.append(ArraySource(memory.images[torch.tensor(stored)]))
-    return _Found(Concat(parts) if len(parts) > 1 else parts[0] if parts else None, clusters + copied, lost)
+    return _Found(_joined(parts), clusters + copied, lost)
+
+
+def _with_exemplars(
+    found: _Found, what: Correction, model: Whorl, exemplars: Sequence[int | None]
+) -> tuple[ImageSource | None, list[int]]:
+    """The corrected images and the exemplars of all other classes, with their classes.
+
+    As every class has samples, methods that distil in proportion to the classes without any do not distil from the
+    model before, which has learned what was corrected the wrong way.
+    """
+    labels = [what.label[cluster] for cluster in found.clusters]
+    others = [(n, label) for n, label in enumerate(exemplars) if label is not None and label not in labels]
+    parts = [found.images] if found.images else []
+    if others:
+        parts.append(ArraySource(model.memory_.images[torch.tensor([n for n, _ in others])]))
+    return _joined(parts), labels + [label for _, label in others]
+
+
+def _joined(parts: Sequence[ImageSource]) -> ImageSource | None:
+    return Concat(parts) if len(parts) > 1 else parts[0] if parts else None
 
 
 def _holds(path: Path, content: bytes) -> bool:
