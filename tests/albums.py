@@ -37,8 +37,9 @@ def deliver(store: Store, sizes: Mapping[int, int], names: Mapping[int, str] | N
             arrivals.append(Arrival(content, content, f"/photos/{number}.png", None, 100, None, cluster, cluster, 0.5))
     (count,) = store.rows("SELECT count(*) FROM delivery")[0]
     files = [Stored(f"{kind}-{count}", kind, 1) for kind in ("features", "model")]
+    about = {"folder": "/photos", "images": len(arrivals)}
     with store.writing():
-        return record(store, Delivered("/photos", False, arrivals, made, files[0]), Weights(files[1], 1.0), {})
+        return record(store, Delivered("/photos", False, arrivals, made, files[0]), Weights(files[1], 1.0), about)
 
 
 SETTINGS = Settings(net="tiny", recipe="demo", resize=8, options={"train.augment": "shift"})

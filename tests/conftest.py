@@ -89,7 +89,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
 
 @pytest.fixture(scope="session")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders of photos and ``zoo``, a model folder that knows 0 to 3 by labels and has put 4 to 6 into five clusters."""
+    """Folders of photos, and ``zoo``, which knows 0 to 3 by labels and has put 4 to 6 into five clusters."""
     from albums import SETTINGS, digits
     from whorl.photos import Zoo
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_what_cannot_be_regrouped() -> None:
 
 @pytest.mark.parametrize("method", ["ours", "icarl", "lucir", "wa", "bic", "ilio"])
 def test_learners_of_all_heads_go_on(method: str, small_data: Dataset) -> None:
-    own = {"bic": {"method__every": 2}, "ilio": {"train__epochs": 1}}.get(method, {})
+    own: dict[str, Any] = {"bic": {"method__every": 2}, "ilio": {"train__epochs": 1}}.get(method, {})
     learner = small_learner(small_data, method__name=method, **own)
     learn(learner, deliveries(small_data, labels_given=True)[:2])
     labels = [learner.names[label] for label in learner.memory.labels]

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from albums import SETTINGS, digits
+from whorl.data.decode import decode
 from whorl.errors import WhorlError
 from whorl.photos import intake
 from whorl.photos.files import FILES
@@ -96,7 +97,6 @@ def test_more_classes_than_photos_and_no_number(home: Path) -> None:
 
 def test_a_folder_that_changes_while_it_is_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = digits(home / "june", [7], 0, 2)
-    decode = intake.decode
 
     def slow(path: Path, side: int, name: str) -> object:
         found = decode(path, side, name)
@@ -107,7 +107,12 @@ def test_a_folder_that_changes_while_it_is_read(home: Path, monkeypatch: pytest.
     monkeypatch.setattr(intake, "decode", slow)
     with Zoo.open(home / "zoo") as zoo, pytest.raises(WhorlError, match=rf"june changes while .*\({first.name}\)"):
         zoo.learn(home / "june", new=1, verbose=0)
-    monkeypatch.setattr(intake, "decode", lambda path, side, name: second.unlink() or decode(path, side, name))
+
+    def removed(path: Path, side: int, name: str) -> object:
+        second.unlink(missing_ok=True)
+        return decode(path, side, name)
+
+    monkeypatch.setattr(intake, "decode", removed)
     with Zoo.open(home / "zoo") as zoo, pytest.raises(WhorlError, match=f"june changes while .*{second.name}"):
         zoo.learn(home / "june", new=1, verbose=0)
 

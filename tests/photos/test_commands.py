@@ -19,13 +19,15 @@ NET = ("--net", "tiny", "--recipe", "demo", "--resize", "8", "--set", "train.aug
 @pytest.fixture
 def zoo(tmp_path: Path, call: Call) -> Path:
     """A model folder with three clusters, one of them named, and no learner."""
-    deliver(fake_store(tmp_path / "zoo"), {1: 2, 2: 3, 3: 4}, {1: "cat"})
+    store = fake_store(tmp_path / "zoo")
+    deliver(store, {1: 2, 2: 3, 3: 4}, {1: "cat"})
+    store.close()
     return tmp_path / "zoo"
 
 
 def test_from_photos_to_sorted_folders(home: Path, call: Call) -> None:
     shutil.rmtree(home / "zoo")
-    digits(home / "test", range(4), 100, 5)
+    digits(home / "test", range(4), 0, 5)
     lab, zoo, test = str(home / "labelled"), str(home / "zoo"), str(home / "test")
     out, _ = call("learn", lab, "--into", zoo, *NET)
     assert out == "delivery 1: learned 120 photos\nnew: clusters 1 0, 2 1, 3 2, 4 3\n"

@@ -20,6 +20,7 @@ from whorl.photos.catalog import Cluster
 from whorl.photos.files import FILES, KEPT, LEARNING
 from whorl.photos.store import Store, replayed
 from whorl.photos.zoo import Zoo
+from whorl.runs.checkpoint import save_epoch
 
 
 def _true(zoo: Zoo) -> dict[int, int]:
@@ -33,7 +34,7 @@ def _model_file(folder: Path) -> Path:
     raw = sqlite3.connect(folder / "model.sqlite")
     ((name,),) = raw.execute("SELECT name FROM file WHERE kind = 'model'").fetchall()
     raw.close()
-    return folder / FILES / name
+    return folder / FILES / str(name)
 
 
 def _model(folder: Path) -> Whorl:
@@ -243,10 +244,10 @@ def test_a_stopped_delivery_is_resumed(home: Path, monkeypatch: pytest.MonkeyPat
     whole = Path(shutil.copytree(home / "zoo", home / "whole"))
     with Zoo.open(whole) as zoo:
         zoo.learn(home / "june", new=2, verbose=0)
-    save, saved = progress.save_epoch, []
+    saved: list[int] = []
 
     def stop_after_five(*values: object) -> None:
-        save(*values)  # type: ignore[arg-type]
+        save_epoch(*values)  # type: ignore[arg-type]
         saved.append(1)
         if len(saved) == 5:
             raise Stop

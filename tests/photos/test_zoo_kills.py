@@ -20,7 +20,7 @@ from whorl.photos.catalog import Catalog
 from whorl.photos.store import Store, replayed
 from whorl.photos.zoo import Zoo
 
-KILLS = 6
+KILLS = 30
 CHANGES = "open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "sqlite3.connect", "shutil.rmtree"
 COMMANDS = ("learn", "merge", "undo", "correct")
 
@@ -61,7 +61,7 @@ def _until_killed(command: str, home: Path, event: int) -> None:
         count()  # within the transaction, before it is committed
         return found
 
-    Store.append = counted  # type: ignore[method-assign]
+    Store.append = counted  # type: ignore[method-assign, assignment]
     _act(command, home)
 
 

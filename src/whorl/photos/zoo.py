@@ -115,7 +115,7 @@ class Zoo:
         settings: Settings | None = None,
         keep_photos: bool = False,
         yes: bool = False,
-        notify: Notify = _silent,
+        notify: Notify | None = None,
         verbose: int = 1,
     ) -> Report:
         """Learn corrections that were made since the last time, then the new photos of a folder.
@@ -137,7 +137,7 @@ class Zoo:
             Whether to copy the photos into the model folder. Otherwise they are found by their path and content.
         yes : bool
             Whether labels that are one letter away from the name of a cluster are other classes.
-        notify : callable
+        notify : callable, optional
             Gets a line for the user about photos that are not learned, and more.
         verbose : int
             0 for no output, 1 for a progress bar on stderr.
@@ -149,19 +149,19 @@ class Zoo:
         """
         from whorl.photos.learning import Asked, Settings, prepare, relearn, sweep_and_teach
 
-        chosen = settings or Settings()
+        chosen, say = settings or Settings(), notify or _silent
         if photos is None:
             with self._writing() as store:
-                return relearn(self.folder, store, chosen, notify, verbose)
+                return relearn(self.folder, store, chosen, say, verbose)
         asked = Asked(Path(photos), labels, new, keep_photos, yes)
         if self._opened is None:
-            return self._begin(asked, chosen, notify, verbose)
+            return self._begin(asked, chosen, say, verbose)
         with self._writing() as store:
-            prepared = prepare(self.folder, asked, chosen, store, notify, verbose)
-            return sweep_and_teach(self.folder, asked, store, prepared, notify)
+            prepared = prepare(self.folder, asked, chosen, store, say, verbose)
+            return sweep_and_teach(self.folder, asked, store, prepared, say)
 
     def predict(
-        self, photos: Where | Sequence[Where], threshold: float | None = None, notify: Notify = _silent
+        self, photos: Where | Sequence[Where], threshold: float | None = None, notify: Notify | None = None
     ) -> list[Answer]:
         """The cluster of each photo, how sure the model is, and the runner-up.
 
@@ -171,7 +171,7 @@ class Zoo:
             Photos, or folders of photos.
         threshold : float, optional
             Below this probability the answer is ``unknown``; 0.5 by default.
-        notify : callable
+        notify : callable, optional
             Gets a line for the user about each photo that cannot be read.
 
         Returns
@@ -182,7 +182,7 @@ class Zoo:
         from whorl.photos.predicting import predict
 
         places = [photos] if isinstance(photos, str | PathLike) else photos
-        return predict(self.folder, self._store, [Path(place) for place in places], threshold, notify)
+        return predict(self.folder, self._store, [Path(place) for place in places], threshold, notify or _silent)
 
     def clusters(self) -> list[ClusterInfo]:
         """The clusters that have images or a name, by id; those that are junk come last."""
