@@ -15,10 +15,10 @@ ORDER = [
     "errors", "types", "registry", "seeds", "explain", "tree", "sections", "config", "known", "schedule",
     "metrics", "scores", "reporter", "progress",
     "data", "runtime", "provenance", "cluster", "nets", "memory", "labels", "methods", "recipes", "check",
-    "classifier", "state", "evaluate", "fit", "speed", "refine", "training", "networks",
+    "classifier", "state", "regroup", "evaluate", "fit", "speed", "refine", "training", "networks",
     {"engine", "runs"},
     {"estimator", "experiment", "tasks"},
-    "testing", "grid", "papers", "report", "cli",
+    "testing", "grid", "papers", "report", "photos", "cli",
 ]  # fmt: skip
 """From the lowest room to the highest. Rooms in a set do not import each other."""
 LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in ([rooms] if isinstance(rooms, str) else rooms)}

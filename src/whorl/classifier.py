@@ -70,7 +70,11 @@ class Classifier:
         ``fc`` are the logits of the head, ``nme`` is the nearness to the means of the exemplars, and ``ncm`` the
         nearness to the running class means, for heads that keep them.
         """
-        features, head = self.features(images), self.net.head
+        return self.scores_of(self.features(images))
+
+    def scores_of(self, features: FloatArray) -> dict[str, FloatArray]:
+        """The scores of samples with these features [n, dim]."""
+        head = self.net.head
         with torch.inference_mode():
             logits = head(torch.from_numpy(features).to(self.runtime.device)).float().cpu().numpy()
         found = {"fc": logits}

@@ -7,7 +7,7 @@ import itertools
 import json
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from os import PathLike
@@ -28,6 +28,7 @@ from whorl.data.trouble import file_errors
 from whorl.engine import Learner
 from whorl.errors import WhorlError
 from whorl.known import KNOWN, OWN_NET
+from whorl.memory.memory import Memory
 from whorl.methods import method_of
 from whorl.metrics.match import matched_accuracy
 from whorl.nets.backbone import Backbone, own_inputs
@@ -35,11 +36,13 @@ from whorl.nets.backbone import checked as checked_backbone
 from whorl.nets.pretrained import Origin, named, origin_of, rebuilt
 from whorl.progress import reporter
 from whorl.recipes import resolve_learner
+from whorl.regroup import Regrouping, regrouped
 from whorl.runs.checkpoint import belonging
 from whorl.runs.features import feature_folder
 from whorl.runs.model import ADVICE, Learned, ModelHeader, is_model, load_state, save_state
 from whorl.runtime import Runtime, find_device, threads_for
 from whorl.speed import faster
+from whorl.training import Halt
 from whorl.tree import Tree, merge, override
 from whorl.types import HIDDEN, Delivery, FloatArray, Found, ImageSource, IntArray, Labelling
 
@@ -146,6 +149,8 @@ class Whorl(BaseEstimator):
         The model as it is now, immutable.
     origin_ : Origin or None
         Where a pretrained backbone comes from, how it sees images, and its licence; None for others.
+    memory_ : Memory
+        The exemplars, immutable: ``images``, and ``labels`` that are positions in ``classes_``.
     config_ : LearnerConfig
         All settings, including those that the recipe and the method chose.
 
@@ -221,34 +226,67 @@ class Whorl(BaseEstimator):
         Whorl
             The model itself.
         """
+        for _ in self.learning(images, labels, new, mixed):
+            pass
+        return self
+
+    def learning(
+        self,
+        images: SamplesLike,
+        labels: LabelsLike | None = None,
+        new: int | None = None,
+        mixed: bool | None = None,
+        *,
+        regroup: Regrouping | None = None,
+        resume: Halt | None = None,
+    ) -> Iterator[Halt]:
+        """Learn a delivery like :meth:`learn`, and yield the position after each epoch. Nothing changes until the end.
+
+        Parameters
+        ----------
+        images, labels, new, mixed
+            As for :meth:`learn`.
+        regroup : Regrouping, optional
+            What becomes of the classes and exemplars before the delivery is learned.
+        resume : Halt, optional
+            A position that learning the same delivery has yielded, to continue from it.
+
+        Yields
+        ------
+        Halt
+            The position.
+        """
         before: _Standing | None = getattr(self, "_standing", None)
         params = _Params.of(self)
+        deliveries = before.deliveries if before else ()
         if before is None:
             found, learner = self._begin(images, labels, params)
         else:
             params.check_unchanged(before.params)
-            learner = copy.copy(before.learner)  # a learner replaces its parts and never changes them
-            runtime = self._runtime(learner.config)
-            if runtime != learner.runtime:
-                learner = Learner(learner.config, learner.inputs, runtime, learner.given, feature_folder())
-                learner.restore(before.learner.state())
+            learner = self._copied(before.learner, regroup)
+            gone = set(before.learner.names).difference(learner.names)
+            deliveries = tuple(each.without(gone) for each in deliveries)
             found = _adapted(images, labels, learner.inputs.size, labelled=False)
         delivery, names = _numbered(found, new, mixed, learner)
         number = len(learner.sizes) + 1
         with reporter(not self.verbose, "delivery") as progress, threads_for(learner.config.net.arch):
             progress.begin(0, learner.passes(delivery), 0)
             progress.task(number, delivery.new or 0)
-            for position in learner.learn(delivery, progress, names=names):
+            for position in learner.learn(delivery, progress, resume, names):
                 assert position.record is not None
                 progress.epoch(position.record)
+                yield position
         assert learner.labels is not None
         fresh = learner.names[len(learner.names) - learner.labels.new :]
         added = Learned(samples=len(delivery.images), labelled=delivery.labels is not HIDDEN, classes=fresh)
-        deliveries = (*(before.deliveries if before else ()), added)
         self._standing = _Standing(
-            learner, deliveries, learner.labels.ids, found.files, params, _named(learner.labels, learner.names)
+            learner,
+            (*deliveries, added),
+            learner.labels.ids,
+            found.files,
+            params,
+            _named(learner.labels, learner.names),
         )
-        return self
 
     def fit(self: W, images: SamplesLike, labels: LabelsLike | None = None) -> W:
         """Start from scratch and learn an initial delivery, as scikit-learn's tools expect it of an estimator.
@@ -381,6 +419,11 @@ class Whorl(BaseEstimator):
     def origin_(self) -> Origin | None:
         """Where a pretrained backbone comes from, how it sees images, and its licence; None for others."""
         return self._learner.origin
+
+    @property
+    def memory_(self) -> Memory:
+        """The exemplars, immutable."""
+        return self._learner.memory
 
     @property
     def config_(self) -> LearnerConfig:
@@ -520,6 +563,15 @@ class Whorl(BaseEstimator):
             precision = "fp32" if frozen else faster(config.net.arch, inputs, runtime, backbone)[0]
             config = config.model_copy(update={"precision": precision})
         return Learner(config, inputs, runtime, backbone, feature_folder())
+
+    def _copied(self, known: Learner, regroup: Regrouping | None) -> Learner:
+        """A learner that may learn without changing ``known``, on the device that the model has now."""
+        runtime = self._runtime(known.config)
+        if runtime == known.runtime and regroup is None:
+            return copy.copy(known)  # a learner replaces its parts and never changes them
+        learner = Learner(known.config, known.inputs, runtime, known.given, feature_folder())
+        learner.restore(known.state() if regroup is None else regrouped(known.state(), regroup))
+        return learner
 
     def _source(self, images: SamplesLike) -> ImageSource:
         with file_errors("the samples"):

@@ -71,15 +71,19 @@ def override(*pairs: tuple[str, Any]) -> Tree:
     return out
 
 
-def flat(tree: Tree, above: str = "") -> dict[str, str]:
+def flat(tree: Tree) -> dict[str, str]:
     """The values of a tree by dotted key, as text."""
-    out: dict[str, str] = {}
-    for key, value in tree.items():
-        name = f"{above}{key}"
-        out |= flat(value, f"{name}.") if isinstance(value, dict) else {name: str(value)}
-    return out
+    return {key: str(value) for key, value in leaves(tree).items()}
 
 
 def digest(tree: Tree) -> str:
     """Ten hexadecimal digits that identify a tree of values."""
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def leaves(tree: Mapping[str, Any], above: str = "") -> Tree:
+    """The values of a tree by their dotted keys."""
+    out: Tree = {}
+    for key, value in tree.items():
+        out |= leaves(value, f"{above}{key}.") if isinstance(value, Mapping) else {above + key: value}
+    return out

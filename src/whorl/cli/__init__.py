@@ -13,14 +13,25 @@ import typer
 
 from whorl import __version__
 from whorl.cli import data, doctor, runs
+from whorl.cli.clusters import clusters
 from whorl.cli.compare import compare
 from whorl.cli.demo import demo
 from whorl.cli.flags import RunFlags
+from whorl.cli.history import history
+from whorl.cli.junk import junk
+from whorl.cli.learn import learn
 from whorl.cli.lines import Stopped, Unread, say, tell
+from whorl.cli.merge import merge
 from whorl.cli.methods import methods
+from whorl.cli.move import move
+from whorl.cli.name import name
+from whorl.cli.predict import predict
 from whorl.cli.report import report
 from whorl.cli.reproduce import reproduce
 from whorl.cli.run import run
+from whorl.cli.sort import sort
+from whorl.cli.split import split
+from whorl.cli.undo import redo, undo
 from whorl.errors import WhorlError, out_of_memory, printable
 
 app: typer.Typer = typer.Typer(
@@ -56,6 +67,18 @@ app.command("data")(data.fetch)
 app.command()(doctor.doctor)
 app.command()(demo)
 app.command()(reproduce)
+app.command()(learn)
+app.command()(predict)
+app.command()(sort)
+app.command()(clusters)
+app.command()(history)
+app.command()(name)
+app.command()(merge)
+app.command()(split)
+app.command()(move)
+app.command()(junk)
+app.command()(undo)
+app.command()(redo)
 
 
 STOPPED = 130
@@ -105,9 +128,9 @@ def main() -> None:
 def _open_streams() -> None:
     """Open the null device in place of standard streams that are closed; a closed stdout is an error."""
     closed = sys.stdout is None
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # otherwise the next file that is opened would take its place
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    for each, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, each) is None:  # otherwise the next file that is opened would take its place
+            setattr(sys, each, open(os.devnull, mode))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if closed:

@@ -19,7 +19,7 @@ from whorl.errors import WhorlError
 _PRECISION = "fp32, bf16 (autocast), or auto: the faster one, measured for a second."
 _QUOTED = re.compile(r"(?:\b(set|raise|lower) )?`([a-z0-9_]+(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
 
-_OTHERS = {"plot": "--plot"}
+_OTHERS = {"plot": "--plot", "new": "--new", "yes": "--yes", "into": "--into"}
 """Flags of commands without a table, by the parameter that library messages name."""
 
 
@@ -104,7 +104,7 @@ def command(flags: type[F]) -> Callable[[Callable[[F], None]], Callable[..., Non
         inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if _required(hints[field.name]) else field.default,
+            default=inspect.Parameter.empty if _required(hints[field.name], field.default) else field.default,
             annotation=hints[field.name],
         )
         for field in fields(flags)
@@ -136,8 +136,9 @@ def _completion(field: str) -> Callable[..., list[str]] | None:
     return complete.values(key.name) if key and complete.knows(key.name) else special.get(field)
 
 
-def _required(hint: Any) -> bool:
-    return any(isinstance(each, typer.models.ArgumentInfo) for each in hint.__metadata__)
+def _required(hint: Any, default: object) -> bool:
+    """Whether a field is an argument that cannot be left out; None is the default of one that can."""
+    return default is not None and any(isinstance(each, typer.models.ArgumentInfo) for each in hint.__metadata__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,4 +335,35 @@ class ReproduceFlags(Flags):
     device: Annotated[str, Opt(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     precision: Annotated[str | None, Opt(help=_PRECISION), Key("precision")] = None
     compile_: Annotated[bool, Opt("--compile", help="Compile the network, for long runs.")] = False
+    quiet: Annotated[bool, Opt("--quiet", help="No progress.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnFlags(Flags):
+    """The arguments and flags of ``whorl learn``."""
+
+    folder: Annotated[
+        Path | None, typer.Argument(help="A folder of photos; without one, only corrections are learned.")
+    ] = None
+    into: Annotated[Path, Opt("--into", help="The model folder; the first delivery makes it.")]
+    labels_of: Annotated[
+        str | None,
+        Opt("--labels", help="folders (CLASS/*.jpg, default at first), or a table of FILE,LABEL."),
+    ] = None
+    new: Annotated[int | None, Opt(min=1, help="How many new classes a delivery without labels has.")] = None
+    method: Annotated[str | None, Opt(help="The method of a new model; `whorl methods` lists them."), Key("method")] = (
+        None
+    )
+    net: Annotated[str | None, Opt(help="The network of a new model: resnet32, resnet18, tiny, …"), Key("net")] = None
+    recipe: Annotated[str | None, Opt(help="How long a new model trains: paper, fast or demo."), Key("recipe")] = None
+    resize: Annotated[
+        int | None, Opt(min=8, max=16_384, help="Side of the photos in pixels. [default: 32]"), Key("resize")
+    ] = None
+    seed: Annotated[int | None, Opt(help="Changes everything random in a new model."), Key("random_state")] = None
+    set_: Annotated[
+        list[str] | None, Opt("--set", help="Any config value of a new model, e.g. memory.quota=50."), Key("options")
+    ] = None
+    keep_photos: Annotated[bool, Opt("--keep-photos", help="Copy the photos into the model folder.")] = False
+    yes: Annotated[bool, Opt("--yes", help="Labels that look like a typo of a name are other classes.")] = False
+    as_json: Annotated[bool, Opt("--json", help="Print one JSON document on stdout.")] = False
     quiet: Annotated[bool, Opt("--quiet", help="No progress.")] = False

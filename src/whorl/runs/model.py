@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -58,6 +58,10 @@ class Learned(BaseModel):
     samples: Whole
     labelled: bool
     classes: tuple[Named, ...]
+
+    def without(self, gone: Collection[Named]) -> Learned:
+        """The delivery without the classes that have been dropped or merged into others since."""
+        return self.model_copy(update={"classes": tuple(name for name in self.classes if name not in gone)})
 
 
 class ModelHeader(StateHeader):

@@ -1,0 +1,31 @@
+"""The model folder: a model that grows with every delivery of photos, what its clusters are called, and every edit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whorl.photos.answers import Answer
+    from whorl.photos.learning import Report, Settings
+    from whorl.photos.store import Event
+    from whorl.photos.zoo import ClusterInfo, Zoo
+
+__all__ = ["Answer", "ClusterInfo", "Event", "Report", "Settings", "Zoo"]
+
+_HOMES = {
+    "Answer": "whorl.photos.answers",
+    "ClusterInfo": "whorl.photos.zoo",
+    "Event": "whorl.photos.store",
+    "Report": "whorl.photos.learning",
+    "Settings": "whorl.photos.learning",
+    "Zoo": "whorl.photos.zoo",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that edits do not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'whorl.photos' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
