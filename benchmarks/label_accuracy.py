@@ -33,11 +33,7 @@ COLUMNS = "{:>9} {:>6} {:14} {:>6} | {:>6} {:>6} | {:>6} {:>6}"
 def ways(accuracies: list[float]) -> dict[str, Tree]:
     """The kinds of labels by name."""
     corrupted: dict[str, Tree] = {f"corrupted {p:g}": {"labels": "corrupted", "label_acc": p} for p in accuracies}
-    best: dict[str, Tree] = {
-        "best": {"labeler": "best"},
-        "best, trust 0.5": {"labeler": "best", "pseudo": {"trust": 0.5}},
-    }
-    return {"paper": {}, **best, **corrupted, "given": {"labels": "given"}}
+    return {"paper": {}, "best": {"labeler": "best"}, **corrupted, "given": {"labels": "given"}}
 
 
 def printed() -> list[float]:
@@ -93,7 +89,7 @@ def draw(panel: Axes, method: str, colour: str, mine: dict[str, tuple[float, flo
     panel.plot(
         [point[0] for point in curve], [point[column] / full for point in curve], "o-", color=colour, label=method
     )
-    for way, marker in (("paper", "s"), ("best", "*"), ("best, trust 0.5", "^")):
+    for way, marker in (("paper", "s"), ("best", "*")):
         if way in mine:
             at = mine[way]
             panel.plot(at[0], at[column] / full, marker, color=colour, ms=8, label=f"{method}, {way}")
