@@ -70,4 +70,4 @@ def test_every_built_in_loader_declares_its_traits() -> None:
         "cifar100": 32, "digits": 8, "folder": 32, "imagenet": 224, "imagenet100": 224, "synthetic": 16, "vectors": 0,
     }  # fmt: skip
     assert all(hasattr(loader, "traits") for loader in LOADERS.values())
-    assert traits_of(find_loader("hub:someone/something")) == Traits(32)
+    assert traits_of(find_loader("hub:someone/something")) == Traits(32, files=True)

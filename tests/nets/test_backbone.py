@@ -77,7 +77,7 @@ def test_names_are_complete() -> None:
 @pytest.mark.parametrize(
     ("arch", "inputs", "line"),
     [
-        ("identity", IMAGES, "network 'identity' does not take images; set `net.arch` to resnet32 or resnet18 or"),
+        ("identity", IMAGES, "network 'identity' does not take images; set `net.arch` to resnet32 or resnet14-wide or"),
         ("tiny", VECTORS, "network 'tiny' does not take vectors; set `net.arch` to identity or mlp"),
         ("resnet23", IMAGES, "unknown network 'resnet23'; did you mean 'resnet32'"),
     ],
