@@ -43,20 +43,20 @@ def test_the_best_score_is_told() -> None:
 
 
 def test_the_largest_of_the_best_numbers_and_the_range_by_hand() -> None:
-    """0.1 less 15 % is 0.085, which 4, 5 and 6 reach; less 20 % it is 0.08, which 3 and 8 reach too."""
-    scores = {2: 0.02, 3: 0.081, 4: 0.09, 5: 0.1, 6: 0.086, 7: 0.079, 8: 0.082, 9: 0.05}
+    """0.1 less 10 % is 0.09, which 4, 5 and 6 reach; less 20 % it is 0.08, which 3 and 8 reach too."""
+    scores = {2: 0.02, 3: 0.081, 4: 0.091, 5: 0.1, 6: 0.091, 7: 0.079, 8: 0.082, 9: 0.05}
     found = chosen(scores, two=0.9, one=0.3)
     assert (found.low, found.number, found.high) == (3, 6, 8)
     assert found.reasons == (
         "the silhouette of held-out samples is highest, 0.100, with 5 clusters",
         "from 3 to 8 it is at least 0.080",
-        "6 is the largest with 0.085: clusters are easier to merge than to split",
+        "6 is the largest with 0.090: clusters are easier to merge than to split",
     )
 
 
 def test_shares_of_a_high_silhouette_are_taken_of_a_fifth() -> None:
-    """0.8 less 15 % of 0.2 is 0.77, less 20 % of it 0.76."""
-    found = chosen({2: 0.3, 4: 0.759, 5: 0.8, 6: 0.771, 7: 0.761, 8: 0.759}, two=0.0, one=0.3)
+    """0.8 less 10 % of 0.2 is 0.78, less 20 % of it 0.76."""
+    found = chosen({2: 0.3, 4: 0.759, 5: 0.8, 6: 0.781, 7: 0.761, 8: 0.759}, two=0.0, one=0.3)
     assert (found.low, found.number, found.high) == (5, 6, 7)
 
 

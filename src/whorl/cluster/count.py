@@ -28,7 +28,7 @@ MOST = 150
 """The largest number of clusters that is tried."""
 RESTARTS = 2
 """Restarts of k-means for each number that is tried."""
-CLOSE, RANGE = 0.15, 0.2
+CLOSE, RANGE = 0.1, 0.2
 """Numbers are as good as the best, or in the range, if their silhouette is lower by at most these shares of it."""
 CLEAR = 0.2
 """Of a silhouette above this, the shares are taken of this: to cut one of many clear clusters in two costs little."""
