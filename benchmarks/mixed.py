@@ -1,15 +1,15 @@
 """Ways to split a delivery into known and new classes, on features of CIFAR-100.
 
-    python benchmarks/mixed.py FEATURES.npz [--only WAY]... [--draws 4] [--labelled 50]
-    python benchmarks/mixed.py FEATURES.npz --count 1 3 5 10 20
+    python benchmarks/mixed.py FEATURES.npz [--only WAY]... [--draws 4] [--first 0] [--labelled 50]
+    python benchmarks/mixed.py FEATURES.npz --count 1 3 5 10 20 [--pure]
 
 FEATURES.npz holds ``features`` [n, d] and ``labels`` [n], at least 100 samples a class, by any frozen network. Each
 draw picks known classes with some labelled samples each, and a delivery of 10 new classes with 100 samples each and 500
 samples of the known classes. Printed are, for 10, 20 and 50 known classes, the mean over the draws and the standard
 deviation of: the balanced accuracy of known against new; the end ACC, for which a sample of a known class must get this
 class, and new classes are matched one to one with the true ones; and the same if ids are matched freely, known ones
-too. ``--count`` prints the estimate of the number of new classes, its range and the silhouettes instead, with 10 known
-classes.
+too. ``--count`` prints the estimate of the number of new classes, its range and reasons, and the end ACC with the
+estimated and with the given number instead, with 10 known classes; ``--pure`` leaves their samples out of the delivery.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from whorl.labels.mixed import split
 from whorl.metrics.match import contingency, match, matched_accuracy
 from whorl.types import FloatArray, IntArray
 
-NEW, EACH, OF_KNOWN = 10, 100, 500
+KNOWN, NEW, EACH, OF_KNOWN = 10, 10, 100, 500
 Draw = tuple[FloatArray, IntArray, FloatArray, IntArray]
 Way = Callable[[FloatArray, IntArray, FloatArray, int], IntArray]
 
@@ -119,14 +119,28 @@ WAYS: dict[str, Way] = {
 
 def scores(found: IntArray, truth: IntArray, known: int) -> tuple[float, float, float, int]:
     """Balanced accuracy of known against new, end ACC, ACC with ids matched freely, and the number of new classes."""
-    new, said, ids = truth >= known, found >= known, max(int(found.max()) + 1, known + NEW)
-    table = contingency(found, truth, ids, known + NEW)
+    new, said, classes = truth >= known, found >= known, int(truth.max()) + 1
+    ids = max(int(found.max()) + 1, classes)
+    table = contingency(found, truth, ids, classes)
     inner = table[known:, known:]
     columns = match(inner)
     right = np.trace(table[:known, :known]) + sum(inner[i, j] for i, j in enumerate(columns) if j >= 0)
-    balanced = (said[new].mean() + 1 - said[~new].mean()) / 2
-    ends = right / len(truth), matched_accuracy(found, truth, ids, known + NEW)
+    balanced = (said[new].mean() + 1 - said[~new].mean()) / 2 if not new.all() else said.mean()
+    ends = right / len(truth), matched_accuracy(found, truth, ids, classes)
     return float(balanced), float(ends[0]), ends[1], len(np.unique(found[said]))
+
+
+def counted(data: tuple[FloatArray, IntArray], new: int, draws: range, labelled: int, pure: bool) -> None:
+    """Print the estimate of each draw with ``new`` classes, and its end ACC beside that with the number given."""
+    for draw in draws:
+        taught, ids, points, truth = drawn(*data, KNOWN, new, labelled, draw)
+        if pure:
+            points, truth = points[truth >= KNOWN], truth[truth >= KNOWN]
+        said, told = (split(taught, points, ids, KNOWN, number, KMeans(), 0) for number in (None, new))
+        found, ends = said.found, [scores(each.ids, truth, KNOWN)[1] for each in (said, told)]
+        assert found is not None
+        line = f"{new} new, draw {draw}: {found.new} ({found.low} to {found.high})"
+        print(f"{line} ACC {ends[0]:.3f}, given {ends[1]:.3f}; {found.reasons}", flush=True)
 
 
 def main() -> None:
@@ -135,22 +149,21 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("--only", action="append", choices=WAYS)
     parser.add_argument("--draws", type=int, default=4)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--labelled", type=int, default=50)
     parser.add_argument("--count", type=int, nargs="+")
+    parser.add_argument("--pure", action="store_true")
     flags = parser.parse_args()
     with np.load(flags.file) as stored:
         data = stored["features"], stored["labels"].astype(np.int64)
+    draws = range(flags.first, flags.first + flags.draws)
     for new in flags.count or ():
-        for draw in range(flags.draws):
-            taught, ids, points, _ = drawn(*data, 10, new, flags.labelled, draw)
-            found = split(taught, points, ids, 10, None, KMeans(), 0).found
-            assert found is not None
-            print(f"{new} new, draw {draw}: {found.new} ({found.low} to {found.high}); {found.reasons}", flush=True)
+        counted(data, new, draws, flags.labelled, flags.pure)
     for way in () if flags.count else flags.only or WAYS:
         parts = list[str]()
         for known in (10, 20, 50):
             each = list[tuple[float, float, float, int]]()
-            for draw in range(flags.draws):
+            for draw in draws:
                 taught, ids, points, truth = drawn(*data, known, NEW, flags.labelled, draw)
                 each.append(scores(WAYS[way](taught, ids, points, known), truth, known))
             mean, spread = np.mean(each, axis=0)[:3], np.std(each, axis=0)[:3]

@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import silhouette_score
 
 from whorl.cluster import Clusterer
 from whorl.cluster.base import reproducible, unit_rows
-from whorl.cluster.count import Estimate, estimate, likeness
-from whorl.cluster.kmeans import KMeans
+from whorl.cluster.count import HALVES, Estimate, cut_in_two, estimate, likeness
 from whorl.labels.mixture import TINY, Known, Points, left_out, projected, separated, squared
 from whorl.seeds import derive
 from whorl.types import FloatArray, Found, IntArray, Labelling
@@ -46,7 +44,7 @@ def split(
     if new is not None and is_new.sum() < new:
         is_new[np.argsort(-fresh, kind="stable")[:new]] = True
     part = points[is_new].astype(np.float32)
-    number = _given(new) if new is not None else estimate(part, seed, _cut_in_two(fixed, numbers, seed))
+    number = _given(new) if new is not None else estimate(part, seed, _halves(fixed, numbers, seed))
     found = ids[old.argmax(axis=1)]
     if number.number:
         found[is_new] = known + clusterer.fit_predict(part, number.number, derive(seed, "new")).labels
@@ -90,15 +88,11 @@ def _given(new: int) -> Estimate:
     return Estimate(new, new, new, {}, ("the number was given",))
 
 
-def _cut_in_two(points: Points, labels: IntArray, seed: int) -> float:
-    """The median silhouette of known classes that are cut in two."""
-    found = list[float]()
-    for j in np.unique(labels):
-        mine = points[labels == j]
-        if len(np.unique(mine, axis=0)) > 2:
-            halves = KMeans().fit_predict(mine.astype(np.float32), 2, derive(seed, "halves", int(j))).labels
-            found.append(float(silhouette_score(mine, halves)))
-    return float(np.median(found)) if found else 0.0
+def _halves(points: Points, labels: IntArray, seed: int) -> float:
+    """The median likeness of the halves of the known classes."""
+    classes = [points[labels == j] for j in np.unique(labels)]
+    found = [cut_in_two(mine, derive(seed, "two")) for mine in classes if len(np.unique(mine, axis=0)) > 2]
+    return float(np.median(found)) if found else HALVES
 
 
 def _outliers(distances: Points) -> npt.NDArray[np.bool_]:
