@@ -350,7 +350,10 @@ class LearnFlags(Flags):
         str | None,
         Opt("--labels", help="folders (CLASS/*.jpg, default at first), or a table of FILE,LABEL."),
     ] = None
-    new: Annotated[int | None, Opt(min=1, help="How many new classes a delivery without labels has.")] = None
+    new: Annotated[
+        int | None, Opt(min=0, help="How many new classes a delivery without labels has. [default: estimated]")
+    ] = None
+    all_new: Annotated[bool, Opt("--all-new", help="All photos belong to new classes, as many as --new says.")] = False
     method: Annotated[str | None, Opt(help="The method of a new model; `whorl methods` lists them."), Key("method")] = (
         None
     )

@@ -25,9 +25,9 @@ class Arrival:
     taken: str | None
     """When the photo was taken, by its EXIF block."""
     cluster: int
-    label: int
-    """The name of the learner's class that it was learned as."""
-    sure: float
+    label: int | None
+    """The name of the learner's class that it was learned as; None for junk, which was not learned."""
+    sure: float | None
     """The probability of that class after learning."""
 
 

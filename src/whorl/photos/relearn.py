@@ -22,7 +22,7 @@ from whorl.photos.answers import scale_of
 from whorl.photos.catalog import Change
 from whorl.photos.corrections import Correction, correction
 from whorl.photos.intake import hashed
-from whorl.photos.progress import epochs
+from whorl.photos.progress import Lesson, epochs
 from whorl.photos.record import Weights, set_model
 from whorl.photos.store import Store
 from whorl.regroup import Regrouping
@@ -73,7 +73,7 @@ def correct(folder: Path, store: Store, model: Whorl, notify: Notify) -> int:
     if images is None:
         raise WhorlError("the corrections cannot be learned, since the photos are gone and there are no exemplars")
     notify(f"learning corrections: {count(len(labels), 'photo')} of {count(len(set(labels)), 'cluster')}")
-    for _ in epochs(folder, model, images, labels, None, _key(store, what, labels), regroup):
+    for _ in epochs(folder, model, Lesson(images, labels, regroup=regroup), _key(store, what, labels)):
         pass
     weights = weights_of(folder, model)
     with store.writing():
