@@ -102,4 +102,13 @@ def _settings(flags: LearnFlags) -> Settings:
             require(key, name)
     from whorl.photos.asked import Settings
 
-    return Settings(flags.method, flags.net, flags.recipe, flags.resize, leaves(options), flags.seed)
+    return Settings(
+        method=flags.method,
+        net=flags.net,
+        recipe=flags.recipe,
+        resize=flags.resize,
+        options=leaves(options),
+        seed=flags.seed,
+        weights=flags.weights,
+        tune=flags.tune,
+    )

@@ -13,11 +13,12 @@ from whorl.photos import files
 from whorl.photos.answers import softmax
 from whorl.photos.asked import Asked
 from whorl.photos.catalog import NEW, Catalog, Cluster
-from whorl.photos.intake import Intake
+from whorl.photos.intake import Intake, hashed
 from whorl.photos.outcome import Report, mixed_of
 from whorl.photos.record import Arrival, Delivered, Weights
 from whorl.photos.relearn import weights_of
 from whorl.runs.files import write_tensors
+from whorl.runtime import threads_for
 from whorl.types import FloatArray
 
 Places = dict[int | None, tuple[int, Cluster | None]]
@@ -41,7 +42,10 @@ def delivery_of(
 ) -> tuple[Delivered, Weights]:
     """What was learned, with the files of the features and of the model, which are written here."""
     classifier, junk = model.classifier_, set(model.junk_.tolist())
-    features = classifier.features(intake.images)
+    with threads_for(model.config_.net.arch):
+        seen = classifier.seen(intake.images)
+        features = classifier.features(seen)
+    stored = seen.read(np.arange(len(seen))).numpy() if classifier.frozen else features
     weights = weights_of(folder, model)
     chances = softmax(classifier.scores_of(features)[classifier.rule], weights.scale)
     columns = np.searchsorted(model.classes_, model.labels_)
@@ -49,7 +53,7 @@ def delivery_of(
     arrivals = [
         Arrival(
             content=photo.content,
-            pixels=photo.pixels,
+            pixels=hashed(stored[n]) if classifier.frozen else photo.pixels,
             path=photo.path,
             kept=files.keep_photo(folder, Path(photo.path), photo.content) if asked.keep else None,
             bytes=photo.bytes,
@@ -62,8 +66,8 @@ def delivery_of(
     ]
     made = {cluster: one for label in dict.fromkeys(labels) for cluster, one in [places[label]] if one is not None}
     labelled = model.deliveries_[-1].labelled
-    stored = files.add(folder, "features", lambda work: _written(work / "features", features))
-    return Delivered(str(asked.folder.absolute()), labelled, arrivals, dict(sorted(made.items())), stored), weights
+    file = files.add(folder, "features", lambda work: _written(work / "features", stored))
+    return Delivered(str(asked.folder.absolute()), labelled, arrivals, dict(sorted(made.items())), file), weights
 
 
 def reported(delivered: Delivered, intake: Intake, model: Whorl, places: Places, corrected: int) -> Report:

@@ -22,13 +22,17 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further config values by key."""
     seed: int | None = None
+    weights: Path | None = None
+    """A file with the weights of a pretrained network."""
+    tune: str | None = None
+    """What of a pretrained network is trained: none, last or all."""
 
     def given(self) -> dict[str, Any]:
-        """The parameters of the estimator that were chosen."""
+        """The parameters of the estimator that were chosen, without the file of weights."""
         named = {"method": self.method, "net": self.net, "recipe": self.recipe, "random_state": self.seed}
-        return {name: value for name, value in named.items() if value is not None} | (
-            {"options": dict(self.options)} if self.options else {}
-        )
+        options = dict(self.options) | ({"net.tune": self.tune} if self.tune else {})
+        chosen = {name: value for name, value in named.items() if value is not None}
+        return chosen | ({"options": options} if options else {})
 
 
 @dataclass(frozen=True)

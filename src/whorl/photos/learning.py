@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from whorl.data.adapt import FOLDERS
-from whorl.data.folder import SIZE
 from whorl.data.options import Notify
 from whorl.data.parts import few
 from whorl.errors import WhorlError, count
@@ -24,6 +23,7 @@ from whorl.photos.corrections import stored_clusters
 from whorl.photos.intake import Intake, take_in
 from whorl.photos.labels import Listed, listed
 from whorl.photos.names import near
+from whorl.photos.opening import again, begun
 from whorl.photos.outcome import Report
 from whorl.photos.progress import Lesson, epochs
 from whorl.photos.record import record
@@ -38,7 +38,7 @@ def prepare(
     folder: Path, asked: Asked, settings: Settings, store: Store | None, notify: Notify, verbose: int
 ) -> Prepared:
     """The model and the new photos. Nothing is written; wrong input is refused here."""
-    model = loaded(folder, store, verbose, settings) if store else Whorl(**settings.given(), verbose=verbose)
+    model, side = begun(settings, verbose) if store is None else again(folder, store, settings, verbose)
     wanted = asked.labels or (None if store else FOLDERS)
     asked.check(wanted is not None)
     if store and wanted is None and asked.mixed:
@@ -47,7 +47,6 @@ def prepare(
     if store is None and len(set(there.labels or ())) < 2:
         raise WhorlError(f"{asked.folder} has only one class; a model needs at least two to start with")
     known = {content for (content,) in store.rows("SELECT content FROM image")} if store else set()
-    side = model.classifier_.inputs.size if store else settings.resize or SIZE
     intake = take_in(asked.folder, there.names, side, known)
     for line in intake.findings.lines():
         notify(line)
@@ -71,22 +70,6 @@ def _require_exemplars(model: Whorl) -> None:
         raise WhorlError(f"`pseudo.refresh`, which this model has, clusters all photos as new ones; {way}")
 
 
-def loaded(folder: Path, store: Store, verbose: int = 0, settings: Settings | None = None) -> Whorl:
-    """The stored model. Settings that it does not have are refused. Raises ``Missing`` if its file is not there."""
-    ((name,),) = store.rows("SELECT name FROM file WHERE kind = 'model'")
-    path = files.checked(folder, name)
-    model = Whorl.load(path, verbose=verbose)
-    if settings:
-        for parameter, value in settings.given().items():
-            if getattr(model, parameter) != value:
-                raise WhorlError(
-                    f"`{parameter}` cannot change after the first delivery; make a new model folder instead"
-                )
-        if settings.resize not in (None, model.classifier_.inputs.size):
-            raise WhorlError("`resize` cannot change after the first delivery; make a new model folder instead")
-    return model
-
-
 def teach(folder: Path, asked: Asked, store: Store, prepared: Prepared, notify: Notify) -> Report:
     """Learn a delivery that :func:`prepare` has read, and store it in one transaction."""
     model, intake, there = prepared
@@ -107,6 +90,9 @@ def teach(folder: Path, asked: Asked, store: Store, prepared: Prepared, notify: 
     about: dict[str, Any] = {"folder": delivered.folder, "images": report.images, **counts}
     if report.mixed:
         about["mixed"] = asdict(report.mixed)
+    if model.origin_ and len(model.deliveries_) == 1:
+        about["net"] = str(model.origin_)
+        notify(f"network: {model.origin_}")
     with store.writing():
         event = record(store, delivered, weights, about)
     if report.junk is not None:
@@ -134,7 +120,7 @@ def sweep_and_teach(folder: Path, asked: Asked, store: Store, prepared: Prepared
 def relearn(folder: Path, store: Store, settings: Settings, notify: Notify, verbose: int) -> Report:
     """Learn corrections alone."""
     files.sweep(folder, store)
-    corrected = correct(folder, store, loaded(folder, store, verbose, settings), notify)
+    corrected = correct(folder, store, again(folder, store, settings, verbose)[0], notify)
     return Report(None, 0, {}, {}, corrected, {})
 
 

@@ -17,7 +17,7 @@ class Arrival:
     content: bytes
     """A hash of the file."""
     pixels: bytes
-    """A hash of what the model sees of it, by which exemplars are recognised."""
+    """A hash of what the model learns of it, by which exemplars are recognised: pixels, or features that are frozen."""
     path: str
     kept: str | None
     """The name of the copy in the model folder, if there is one."""

@@ -17,7 +17,9 @@ def told(event: Event, log: Mapping[int, Event]) -> str:
         before = log[about["event"]]
         return f"{'took back' if kind == 'undo' else 'made again'} event {before.number}: {told(before, log)}"
     if kind == "learn":
-        return f"learned {count(about['images'], 'photo')} of {about['folder']}: {_contents(event)}"
+        return f"learned {count(about['images'], 'photo')} of {about['folder']}: {_contents(event)}" + (
+            f"; network {about['net']}" if "net" in about else ""
+        )
     if kind == "correct":
         return f"learned corrections from {count(about['images'], 'photo')}"
     if kind == "name":
