@@ -15,7 +15,7 @@ from pydantic import BaseModel
 PAGE = Path(__file__).with_name("api.md")
 MODULES = {
     "whorl": ["Whorl", "Learned", "Found", "Inputs", "ImageSource", "Classifier", "LearnerConfig", "WhorlError"],
-    "whorl.photos": ["Zoo", "Settings", "Report", "Answer", "ClusterInfo", "Event"],
+    "whorl.photos": ["Zoo", "Settings", "Report", "Mixed", "Answer", "ClusterInfo", "Event"],
     "whorl.testing": ["check_method", "check_clusterer", "check_selector", "check_backbone", "check_extractor"],
 }
 HEAD = """# Python reference

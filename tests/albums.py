@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from whorl.photos.asked import Settings
 from whorl.photos.catalog import NEW, Cluster
-from whorl.photos.learning import Settings
 from whorl.photos.record import Arrival, Delivered, Stored, Weights, record
 from whorl.photos.schema import create
 from whorl.photos.store import Store

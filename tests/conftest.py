@@ -90,16 +90,21 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
 
 @pytest.fixture(scope="session")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders of photos, and ``zoo``, which knows 0 to 3 by labels and has put 4 to 6 into five clusters."""
+    """Folders of photos, and ``zoo``, which knows 0 to 3 by labels and has put 4 to 6 into five clusters.
+
+    ``start`` is the same model folder before that.
+    """
     from albums import SETTINGS, digits
     from whorl.photos import Zoo
 
     home = tmp_path_factory.mktemp("learned")
     digits(home / "labelled", range(4), 0, 30, labelled=True)
     digits(home / "may", range(4, 7), 0, 30)
-    with Zoo.new(home / "zoo") as zoo:
-        zoo.learn(home / "labelled", settings=SETTINGS, verbose=0)
-        zoo.learn(home / "may", new=5, verbose=0)
+    with Zoo.new(home / "zoo", verbose=0) as zoo:
+        zoo.learn(home / "labelled", settings=SETTINGS)
+    shutil.copytree(home / "zoo", home / "start")
+    with Zoo.open(home / "zoo", verbose=0) as zoo:
+        zoo.learn(home / "may", new=5, all_new=True)
     return home
 
 

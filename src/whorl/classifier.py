@@ -56,11 +56,13 @@ class Classifier:
             means.setflags(write=False)
             object.__setattr__(self, "means", means)
 
+    def seen(self, images: ImageSource) -> ImageSource:
+        """The samples as the network sees them: their features, if there is a frozen backbone before it."""
+        return self.frozen(images) if self.frozen else images
+
     def features(self, images: ImageSource) -> FloatArray:
         """The features [n, dim] of the samples."""
-        inputs = self.inputs
-        if self.frozen:
-            images, inputs = self.frozen(images), Inputs.vectors(self.frozen.dim)
+        images, inputs = self.seen(images), Inputs.vectors(self.frozen.dim) if self.frozen else self.inputs
         inputs.check(images)
         return extract(self.net.backbone, self.net.dim, images, inputs, self.runtime)
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -65,8 +66,8 @@ def _loose(folder: Path) -> None:
 )
 def test_a_first_delivery_that_cannot_be_learned(make: Callable[[Path], None], line: str, tmp_path: Path) -> None:
     make(tmp_path / "photos")
-    with Zoo.new(tmp_path / "zoo") as zoo, pytest.raises(WhorlError, match=line):
-        zoo.learn(tmp_path / "photos", settings=SETTINGS, verbose=0)
+    with Zoo.new(tmp_path / "zoo", verbose=0) as zoo, pytest.raises(WhorlError, match=line):
+        zoo.learn(tmp_path / "photos", settings=SETTINGS)
     assert not (tmp_path / "zoo").exists()
 
 
@@ -81,17 +82,26 @@ def test_a_first_delivery_that_cannot_be_learned(make: Callable[[Path], None], l
 def test_a_later_delivery_that_cannot_be_learned(make: Callable[[Path], None], line: str, home: Path) -> None:
     make(home / "june")
     before = (home / "zoo" / "model.sqlite").read_bytes()
-    with Zoo.open(home / "zoo") as zoo, pytest.raises(WhorlError, match=line):
-        zoo.learn(home / "june", new=2, verbose=0)
+    with Zoo.open(home / "zoo", verbose=0) as zoo, pytest.raises(WhorlError, match=line):
+        zoo.learn(home / "june", new=2)
     assert (home / "zoo" / "model.sqlite").read_bytes() == before
 
 
-def test_more_classes_than_photos_and_no_number(home: Path) -> None:
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ({"new": 4}, "cannot find 4 new classes in 3 samples; `new` must be 0 to 3"),
+        ({"new": 4, "all_new": True}, "needs `new`, their number, between 1 and 3"),
+        ({"all_new": True}, "the number of classes is not estimated with `all_new`; state it with `new`"),
+        ({"labels": "folders", "new": 2}, "`new` is about photos without labels, and these have some; leave it out"),
+        ({"labels": "folders", "all_new": True}, "`all_new` is about photos without labels"),
+    ],
+)
+def test_numbers_of_new_classes_that_cannot_be(asked: dict[str, Any], line: str, home: Path) -> None:
     digits(home / "june", [7], 0, 3)
-    with Zoo.open(home / "zoo") as zoo:
-        for new in (None, 4):
-            with pytest.raises(WhorlError, match="needs `new`, the number of new classes, between 1 and 3"):
-                zoo.learn(home / "june", new=new, verbose=0)
+    with Zoo.open(home / "zoo", verbose=0) as zoo:
+        with pytest.raises(WhorlError, match=line):
+            zoo.learn(home / "june", **asked)
         assert len(zoo.history()) == 2
 
 
@@ -105,21 +115,27 @@ def test_a_folder_that_changes_while_it_is_read(home: Path, monkeypatch: pytest.
         return found
 
     monkeypatch.setattr(intake, "decode", slow)
-    with Zoo.open(home / "zoo") as zoo, pytest.raises(WhorlError, match=rf"june changes while .*\({first.name}\)"):
-        zoo.learn(home / "june", new=1, verbose=0)
+    with (
+        Zoo.open(home / "zoo", verbose=0) as zoo,
+        pytest.raises(WhorlError, match=rf"june changes while .*\({first.name}\)"),
+    ):
+        zoo.learn(home / "june", new=1)
 
     def removed(path: Path, side: int, name: str) -> object:
         second.unlink(missing_ok=True)
         return decode(path, side, name)
 
     monkeypatch.setattr(intake, "decode", removed)
-    with Zoo.open(home / "zoo") as zoo, pytest.raises(WhorlError, match=f"june changes while .*{second.name}"):
-        zoo.learn(home / "june", new=1, verbose=0)
+    with (
+        Zoo.open(home / "zoo", verbose=0) as zoo,
+        pytest.raises(WhorlError, match=f"june changes while .*{second.name}"),
+    ):
+        zoo.learn(home / "june", new=1)
 
 
 def test_a_damaged_or_missing_file_of_the_model(home: Path) -> None:
     digits(home / "june", [7], 0, 4)
-    with Zoo.open(home / "zoo") as zoo:
+    with Zoo.open(home / "zoo", verbose=0) as zoo:
         ((name,),) = zoo._store.rows("SELECT name FROM file WHERE kind = 'model'")
         path = home / "zoo" / FILES / name
         whole = path.read_bytes()
@@ -144,14 +160,14 @@ def test_files_that_cannot_be_written(home: Path, monkeypatch: pytest.MonkeyPatc
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    with Zoo.open(home / "zoo") as zoo:
+    with Zoo.open(home / "zoo", verbose=0) as zoo:
         before = zoo.catalog
         monkeypatch.setattr("whorl.photos.files.os.replace", full)
         with pytest.raises(WhorlError, match="No space left on device; free some space"):
-            zoo.learn(home / "june", new=1, verbose=0)
+            zoo.learn(home / "june", new=1)
         monkeypatch.undo()
         assert zoo.catalog == before
-        assert zoo.learn(home / "june", new=1, verbose=0).images == 4
+        assert zoo.learn(home / "june", new=1, all_new=True).images == 4
 
 
 def _table(path: Path, text: str) -> str:

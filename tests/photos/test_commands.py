@@ -32,7 +32,10 @@ def test_from_photos_to_sorted_folders(home: Path, call: Call) -> None:
     out, _ = call("learn", lab, "--into", zoo, *NET)
     assert out == "delivery 1: learned 120 photos\nnew: clusters 1 0, 2 1, 3 2, 4 3\n"
     out, _ = call("learn", str(home / "may"), "--into", zoo, "--new", "2", "--quiet", "--json")
-    assert json.loads(out)["made"] == {"5": None, "6": None}
+    report = json.loads(out)
+    assert report["made"] == {"5": None, "6": None}
+    assert (report["mixed"]["clusters"], report["mixed"]["reasons"]) == (2, ["the number was given"])
+    assert report["images"] + len(report["found"]["junk"]) == 90
     answers = json.loads(call("predict", test, "--with", zoo, "--json")[0])
     assert [one["file"] for one in answers] == sorted(map(str, (home / "test").iterdir()))
     right = sum(one["answer"] == str(digit_of(one["file"])) for one in answers)
@@ -92,7 +95,10 @@ def test_clusters_and_edits(zoo: Path, call: Call) -> None:
         (("clusters", "."), ". is not a model folder; `whorl learn` makes one from labelled photos"),
         (("clusters", "nowhere"), "nowhere does not exist"),
         (("learn", "--into", "nowhere"), "nowhere does not exist"),
-        (("learn", "--into", "zoo", "--new", "3"), "--labels and --new are about a folder of photos; name one"),
+        (
+            ("learn", "--into", "zoo", "--new", "3"),
+            "--labels, --new and --all-new are about a folder of photos",
+        ),
         (("learn", "x", "--into", "y", "--method", "oours"), "unknown method 'oours'; did you mean 'ours'?"),
         (("learn", "x", "--into", "y", "--set", "train.epoch=3"), "unknown config key 'train.epoch'"),
         (("sort", "x", "--with", "zoo", "--to", "y", "--link", "--move"), "choose one of --copy, --link and --move"),

@@ -103,7 +103,7 @@ def test_300_random_edits_with_undo_redo_and_deliveries(tmp_path: Path) -> None:
     store, reference, draws = fake_store(tmp_path), Reference(), np.random.default_rng(0)
     deliver(store, {1: 4})
     reference.deliver(dict.fromkeys(range(1, 5), 1))
-    zoo, images, steps = Zoo.open(tmp_path), 4, {"edit": 0, "undo": 0, "redo": 0, "learn": 0}
+    zoo, images, steps = Zoo.open(tmp_path, verbose=0), 4, {"edit": 0, "undo": 0, "redo": 0, "learn": 0}
     while steps["edit"] < 300:
         choices = ["edit"] * 6 + ["undo"] * 4 * bool(reference.before) + ["redo"] * 3 * bool(reference.after)
         step = str(draws.choice([*choices, "learn"]))
@@ -121,7 +121,7 @@ def test_300_random_edits_with_undo_redo_and_deliveries(tmp_path: Path) -> None:
             getattr(reference, step)()
         steps[step] += 1
         if draws.random() < 0.1:
-            zoo = Zoo.open(tmp_path)  # as after a restart
+            zoo = Zoo.open(tmp_path, verbose=0)  # as after a restart
         assert _shown(zoo) == reference.shown()
     assert min(steps.values()) > 30
     assert replayed(zoo.history()) == zoo.catalog
@@ -188,7 +188,7 @@ def test_the_second_writer_is_refused_and_readers_go_on(tmp_path: Path, monkeypa
         assert other.stdout is not None
         assert other.stdin is not None
         assert other.stdout.readline() == "held\n"
-        zoo = Zoo.open(tmp_path)
+        zoo = Zoo.open(tmp_path, verbose=0)
         with pytest.raises(WhorlError, match="is being changed by another command"):
             zoo.name(1, "cat")
         assert zoo.catalog.shown == {1: Cluster()}

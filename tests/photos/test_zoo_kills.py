@@ -26,15 +26,15 @@ COMMANDS = ("learn", "merge", "undo", "correct")
 
 
 def _act(command: str, home: Path) -> None:
-    with Zoo.open(home / "zoo") as zoo:
+    with Zoo.open(home / "zoo", verbose=0) as zoo:
         if command == "learn":
-            zoo.learn(home / "june", new=2, keep_photos=True, verbose=0)
+            zoo.learn(home / "june", keep_photos=True)
         elif command == "merge":
             zoo.merge([5, 6])
         elif command == "undo":
             zoo.undo()
         else:
-            zoo.learn(verbose=0)
+            zoo.learn()
 
 
 def _until_killed(command: str, home: Path, event: int) -> None:
@@ -67,7 +67,7 @@ def _until_killed(command: str, home: Path, event: int) -> None:
 
 def _whole(home: Path) -> Catalog:
     """The catalog, after a check of everything: database, log, and the files that it names."""
-    with Zoo.open(home / "zoo") as zoo:
+    with Zoo.open(home / "zoo", verbose=0) as zoo:
         assert replayed(zoo.history()) == zoo.catalog
         assert len(zoo.predict(sorted((home / "may").iterdir())[:2])) == 2
         return zoo.catalog

@@ -10,17 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 
 import checks
 from whorl.data.inputs import Inputs
 from whorl.data.source import Dataset
 from whorl.engine import Learner
+from whorl.errors import WhorlError
 from whorl.experiment import run
 from whorl.runs import checkpoint, files
 from whorl.runs.run import Run
 from whorl.runtime import Runtime
 from whorl.scores import RunScores, TaskScores
+from whorl.training import Halt
+from whorl.types import Found, Labelling
 
 
 def _without_a_weight(tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
@@ -162,3 +166,22 @@ def test_means_of_a_class_without_exemplars_can_be_stored(small_data: Dataset, t
     checkpoint.save_task(tmp_path, 1, replace(learner.state(), means=means), learner.labels)
     found = checkpoint.load_task(tmp_path, 1, learner.inputs).means
     np.testing.assert_array_equal(np.asarray(found), means)
+
+
+def test_what_was_found_in_a_mixed_delivery_is_stored(tmp_path: Path) -> None:
+    """Files of before have nothing of it; junk that is not left out is a damage."""
+    path, start, weight = tmp_path / "epoch.safetensors", *({"head.weight": torch.zeros(3, 2)} for _ in range(2))
+    found = Found(1, 1, 2, ("why",), 2, 1, (1,), (0.5, 0.0, 0.25, 1.0), ((0, 2, 0.75),))
+    labels = Labelling(np.array([0, 2, 1, 2]), 2, 1, np.array([1]), found)
+    checkpoint.save_epoch(path, 3, Halt(0, 1, labels, weight, {}, (start,)), checkpoint.Spent(), 0)
+    _, halt, _ = checkpoint.load_epoch(path)
+    assert halt is not None
+    assert (halt.labels.found, halt.labels.unsure.tolist(), halt.labels.ids.tolist()) == (found, [1], [0, 2, 1, 2])
+    tensors, about = files.read_tensors(path)
+    files.write_tensors(path, tensors, {key: value for key, value in about.items() if key != "found"})
+    _, halt, _ = checkpoint.load_epoch(path)
+    assert halt is not None
+    assert halt.labels.found is None
+    files.write_tensors(path, tensors, {**about, "found": {**about["found"], "junk": [2]}})
+    with pytest.raises(WhorlError, match="its junk is not what is left out"):
+        checkpoint.load_epoch(path)

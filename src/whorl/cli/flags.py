@@ -350,11 +350,24 @@ class LearnFlags(Flags):
         str | None,
         Opt("--labels", help="folders (CLASS/*.jpg, default at first), or a table of FILE,LABEL."),
     ] = None
-    new: Annotated[int | None, Opt(min=1, help="How many new classes a delivery without labels has.")] = None
+    new: Annotated[
+        int | None, Opt(min=0, help="How many new classes a delivery without labels has. [default: estimated]")
+    ] = None
+    all_new: Annotated[bool, Opt("--all-new", help="All photos belong to new classes, as many as --new says.")] = False
     method: Annotated[str | None, Opt(help="The method of a new model; `whorl methods` lists them."), Key("method")] = (
         None
     )
-    net: Annotated[str | None, Opt(help="The network of a new model: resnet32, resnet18, tiny, …"), Key("net")] = None
+    net: Annotated[
+        str | None,
+        Opt(help="The network of a new model: resnet32, resnet18, …, or timm:NAME, hf:NAME, hf:FOLDER."),
+        Key("net"),
+    ] = None
+    weights: Annotated[Path | None, Opt(help="A file with the weights of a pretrained network."), Key("weights")] = None
+    tune: Annotated[
+        str | None,
+        Opt(help="What of a pretrained network is trained: none, last, all. [default: none]"),
+        Key("net.tune"),
+    ] = None
     recipe: Annotated[str | None, Opt(help="How long a new model trains: paper, fast or demo."), Key("recipe")] = None
     resize: Annotated[
         int | None, Opt(min=8, max=16_384, help="Side of the photos in pixels. [default: 32]"), Key("resize")

@@ -13,7 +13,11 @@ from whorl.cli.lines import Stopped, interruptible, say, say_json
 from whorl.errors import WhorlError, count
 
 if TYPE_CHECKING:
-    from whorl.photos.learning import Report, Settings
+    from whorl.photos.asked import Settings
+    from whorl.photos.outcome import Mixed, Report
+
+MERGES = 5
+"""The most merges that are suggested on the terminal."""
 
 
 @command(LearnFlags)
@@ -24,31 +28,31 @@ def learn(flags: LearnFlags) -> None:
     from whorl.photos.zoo import Zoo
 
     if flags.folder is None:
-        if flags.labels_of is not None or flags.new is not None:
-            raise WhorlError("--labels and --new are about a folder of photos; name one")
+        if flags.labels_of is not None or flags.new is not None or flags.all_new:
+            raise WhorlError("--labels, --new and --all-new are about a folder of photos; name one")
         require_model(flags.into)
-    with interruptible(), Zoo.new(flags.into) as zoo:
+    with interruptible(), Zoo.new(flags.into, verbose=int(not flags.quiet)) as zoo:
         try:
             report = zoo.learn(
                 flags.folder,
                 flags.labels_of,
                 flags.new,
+                all_new=flags.all_new,
                 settings=settings,
                 keep_photos=flags.keep_photos,
                 yes=flags.yes,
                 notify=flags.notify,
-                verbose=int(not flags.quiet),
             )
         except KeyboardInterrupt:
             raise Stopped(shlex.join(["whorl", *sys.argv[1:]])) from None
     if flags.as_json:
         say_json(asdict(report))
     else:
-        print_report(report)
+        print_report(report, str(flags.into))
 
 
-def print_report(report: Report) -> None:
-    """Print what was learned."""
+def print_report(report: Report, folder: str) -> None:
+    """Print what was learned into the model folder ``folder``."""
     if report.corrected:
         say(f"learned corrections from {count(report.corrected, 'photo')}")
     if report.delivery is None:
@@ -57,9 +61,27 @@ def print_report(report: Report) -> None:
         return
     say(f"delivery {report.delivery}: learned {count(report.images, 'photo')}")
     if report.joined:
-        say(f"{count(sum(report.joined.values()), 'photo')} of {_clusters(dict.fromkeys(report.joined))}")
+        say(f"known: {count(sum(report.joined.values()), 'photo')} of {_clusters(dict.fromkeys(report.joined))}")
     if report.made:
-        say(f"new: {_clusters(report.made)}")
+        new = f"{count(report.mixed.new, 'photo')} of " if report.mixed else ""
+        say(f"new: {new}{_clusters(report.made)}")
+    if report.junk is not None:
+        say(f"junk: {count(len(report.found['junk']), 'photo')}, not learned, in cluster {report.junk}")
+    if report.mixed:
+        _print_mixed(report.mixed, folder)
+
+
+def _print_mixed(mixed: Mixed, folder: str) -> None:
+    """Print how the number of new classes was chosen, and which clusters may be one."""
+    some = "1 new class" if mixed.clusters == 1 else f"{mixed.clusters} new classes"
+    between = f" ({mixed.low} to {mixed.high})" if mixed.low < mixed.high else ""
+    say(f"{some}{between}: {'; '.join(mixed.reasons)}")
+    if mixed.merges:
+        say("these clusters may be one; look at them, and merge them if so:")
+    for a, b, share in mixed.merges[:MERGES]:
+        say(f"  {shlex.join(['whorl', 'merge', folder, str(a), str(b)])}  (likeness {share:.2f})")
+    if len(mixed.merges) > MERGES:
+        say(f"  … ({len(mixed.merges) - MERGES} more; --json and `whorl history --json` list all)")
 
 
 def _clusters(named: Mapping[int, str | None]) -> str:
@@ -78,6 +100,15 @@ def _settings(flags: LearnFlags) -> Settings:
     for key, name in (("method.name", flags.method), ("recipe", flags.recipe)):
         if name is not None:
             require(key, name)
-    from whorl.photos.learning import Settings
+    from whorl.photos.asked import Settings
 
-    return Settings(flags.method, flags.net, flags.recipe, flags.resize, leaves(options), flags.seed)
+    return Settings(
+        method=flags.method,
+        net=flags.net,
+        recipe=flags.recipe,
+        resize=flags.resize,
+        options=leaves(options),
+        seed=flags.seed,
+        weights=flags.weights,
+        tune=flags.tune,
+    )

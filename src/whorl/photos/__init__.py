@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from whorl.photos.answers import Answer
-    from whorl.photos.learning import Report, Settings
+    from whorl.photos.asked import Settings
+    from whorl.photos.outcome import Mixed, Report
     from whorl.photos.store import Event
     from whorl.photos.zoo import ClusterInfo, Zoo
 
-__all__ = ["Answer", "ClusterInfo", "Event", "Report", "Settings", "Zoo"]
+__all__ = ["Answer", "ClusterInfo", "Event", "Mixed", "Report", "Settings", "Zoo"]
 
 _HOMES = {
     "Answer": "whorl.photos.answers",
     "ClusterInfo": "whorl.photos.zoo",
     "Event": "whorl.photos.store",
-    "Report": "whorl.photos.learning",
-    "Settings": "whorl.photos.learning",
+    "Mixed": "whorl.photos.outcome",
+    "Report": "whorl.photos.outcome",
+    "Settings": "whorl.photos.asked",
     "Zoo": "whorl.photos.zoo",
 }
 

@@ -22,7 +22,7 @@ from whorl.data.formats import formats
 from whorl.data.parts import few, fits
 from whorl.data.source import ArraySource, FileSource
 from whorl.errors import WhorlError, count, printable
-from whorl.types import ImageSource
+from whorl.types import FloatArray, ImageSource
 
 TINY = 4
 """A photo whose shorter side is smaller than the model's input by more than this factor is too small to learn."""
@@ -139,9 +139,9 @@ def take_in(root: Path, names: Sequence[str], side: int, known: Collection[bytes
     return Intake(tuple(kept), tuple(found[i] for i in chosen), source, findings, moved)
 
 
-def hashed(pixels: Pixels) -> bytes:
-    """A hash of what the model sees of a photo."""
-    return hashlib.blake2b(np.ascontiguousarray(pixels).data, digest_size=16).digest()
+def hashed(seen: Pixels | FloatArray) -> bytes:
+    """A hash of what the model learns of a photo."""
+    return hashlib.blake2b(np.ascontiguousarray(seen).data, digest_size=16).digest()
 
 
 def _stat(path: Path) -> os.stat_result:

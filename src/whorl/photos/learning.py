@@ -4,87 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from whorl.data.adapt import FOLDERS
-from whorl.data.folder import SIZE
 from whorl.data.options import Notify
-from whorl.errors import WhorlError
+from whorl.data.parts import few
+from whorl.errors import WhorlError, count
 from whorl.estimator import Whorl
+from whorl.methods import method_of
 from whorl.photos import edits, files
-from whorl.photos.answers import softmax
-from whorl.photos.catalog import NEW, Catalog, Cluster
+from whorl.photos.arrivals import Places, delivery_of, places_of, reported
+from whorl.photos.asked import Asked, Settings
+from whorl.photos.catalog import Catalog, Cluster
 from whorl.photos.corrections import stored_clusters
 from whorl.photos.intake import Intake, take_in
 from whorl.photos.labels import Listed, listed
 from whorl.photos.names import near
-from whorl.photos.progress import epochs
-from whorl.photos.record import Arrival, Delivered, Weights, record
-from whorl.photos.relearn import correct, weights_of
+from whorl.photos.opening import again, begun
+from whorl.photos.outcome import Report
+from whorl.photos.progress import Lesson, epochs
+from whorl.photos.record import record
+from whorl.photos.relearn import correct
 from whorl.photos.store import Store
-from whorl.runs.files import write_tensors
 
-
-@dataclass(frozen=True)
-class Settings:
-    """Choices of a new model, as for :class:`whorl.Whorl`. Those that are None are its defaults."""
-
-    method: str | None = None
-    net: str | None = None
-    recipe: str | None = None
-    resize: int | None = None
-    """Side of the photos in pixels."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Further config values by key."""
-    seed: int | None = None
-
-    def given(self) -> dict[str, Any]:
-        """The parameters of the estimator that were chosen."""
-        named = {"method": self.method, "net": self.net, "recipe": self.recipe, "random_state": self.seed}
-        return {name: value for name, value in named.items() if value is not None} | (
-            {"options": dict(self.options)} if self.options else {}
-        )
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What to learn: the photos of a folder, labelled or not."""
-
-    folder: Path
-    labels: str | None = None
-    """A table of labels, or "folders"; the first delivery has those of its folders by default."""
-    new: int | None = None
-    """The number of new classes in a delivery without labels."""
-    keep: bool = False
-    """Whether to copy the photos into the model folder."""
-    yes: bool = False
-    """Whether labels that are one typo away from a name are other classes."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """What learning a delivery has done."""
-
-    delivery: int | None
-    """The number of the delivery; None if it held nothing new."""
-    images: int
-    made: Mapping[int, str | None]
-    """The new clusters with their names."""
-    joined: Mapping[int, int]
-    """How many photos went to clusters that were there before."""
-    corrected: int
-    """How many photos the corrections were learned from; 0 if there were none."""
-    found: Mapping[str, Sequence[str]]
-    """The photos that were not learned, or should be looked at, by kind."""
-
-
-_FIXED = "cannot change after the first delivery; make a new model folder instead"
 Prepared = tuple[Whorl, Intake, Listed]
 """The model, the new photos, and their labels."""
 
@@ -93,13 +38,15 @@ def prepare(
     folder: Path, asked: Asked, settings: Settings, store: Store | None, notify: Notify, verbose: int
 ) -> Prepared:
     """The model and the new photos. Nothing is written; wrong input is refused here."""
-    model = loaded(folder, store, verbose, settings) if store else Whorl(**settings.given(), verbose=verbose)
+    model, side = begun(settings, verbose) if store is None else again(folder, store, settings, verbose)
     wanted = asked.labels or (None if store else FOLDERS)
+    asked.check(wanted is not None)
+    if store and wanted is None and asked.mixed:
+        _require_exemplars(model)
     there = listed(asked.folder, wanted, notify)
     if store is None and len(set(there.labels or ())) < 2:
         raise WhorlError(f"{asked.folder} has only one class; a model needs at least two to start with")
     known = {content for (content,) in store.rows("SELECT content FROM image")} if store else set()
-    side = model.classifier_.inputs.size if store else settings.resize or SIZE
     intake = take_in(asked.folder, there.names, side, known)
     for line in intake.findings.lines():
         notify(line)
@@ -113,44 +60,46 @@ def prepare(
     return model, intake, there
 
 
-def loaded(folder: Path, store: Store, verbose: int = 0, settings: Settings | None = None) -> Whorl:
-    """The stored model. Settings that it does not have are refused. Raises ``Missing`` if its file is not there."""
-    ((name,),) = store.rows("SELECT name FROM file WHERE kind = 'model'")
-    path = files.checked(folder, name)
-    model = Whorl.load(path, verbose=verbose)
-    if settings:
-        for parameter, value in settings.given().items():
-            if getattr(model, parameter) != value:
-                raise WhorlError(
-                    f"`{parameter}` cannot change after the first delivery; make a new model folder instead"
-                )
-        if settings.resize not in (None, model.classifier_.inputs.size):
-            raise WhorlError("`resize` cannot change after the first delivery; make a new model folder instead")
-    return model
+def _require_exemplars(model: Whorl) -> None:
+    """Raise a ``WhorlError`` if the model cannot tell known classes from new ones."""
+    way = "state the number of new classes with `new`, and that all photos are of new ones with `all_new`"
+    config = model.config_
+    if not len(model.memory_) and not method_of(config).needs_past:
+        raise WhorlError(f"known classes are recognised by their exemplars, and this model has none; {way}")
+    if config.pseudo.refresh:
+        raise WhorlError(f"`pseudo.refresh`, which this model has, clusters all photos as new ones; {way}")
 
 
 def teach(folder: Path, asked: Asked, store: Store, prepared: Prepared, notify: Notify) -> Report:
     """Learn a delivery that :func:`prepare` has read, and store it in one transaction."""
     model, intake, there = prepared
     corrected = correct(folder, store, model, notify) if _has_model(store) else 0
-    found = intake.findings.names()
     store_paths(store, intake)
     if not intake.photos:
-        return Report(None, 0, {}, {}, corrected, found)
+        return Report(None, 0, {}, {}, corrected, intake.findings.names())
     catalog = store.catalog()
     labels, planned = _labels(store, model, catalog, there, asked)
     key = _key(store, model, intake, labels, asked)
-    for _ in epochs(folder, model, intake.images, labels, asked.new if labels is None else None, key):
+    lesson = Lesson(intake.images, labels, asked.new, asked.mixed and labels is None)
+    for _ in epochs(folder, model, lesson, key):
         pass
-    delivered, weights = _delivered(folder, store, model, intake, asked, planned)
-    counts = {kind: len(names) for kind, names in found.items() if names}
+    places = places_of(catalog, model, planned)
+    delivered, weights = delivery_of(folder, model, intake, asked, places)
+    report = reported(delivered, intake, model, places, corrected)
+    counts = {kind: len(names) for kind, names in report.found.items() if names}
+    about: dict[str, Any] = {"folder": delivered.folder, "images": report.images, **counts}
+    if report.mixed:
+        about["mixed"] = asdict(report.mixed)
+    if model.origin_ and len(model.deliveries_) == 1:
+        about["net"] = str(model.origin_)
+        notify(f"network: {model.origin_}")
     with store.writing():
-        event = record(store, delivered, weights, {"folder": delivered.folder, "images": len(intake.photos), **counts})
+        event = record(store, delivered, weights, about)
+    if report.junk is not None:
+        names = report.found["junk"]
+        notify(f"{count(len(names), 'photo')} fit no class, put into cluster {report.junk} as junk: {few(names)}")
     ((number,),) = store.rows("SELECT number FROM delivery WHERE event = ?", [event])
-    inside = [one.cluster for one in delivered.arrivals]
-    made = {id: one.name for id, one in delivered.made.items()}
-    joined = {id: inside.count(id) for id in sorted(set(inside)) if id not in made}
-    return Report(number, len(intake.photos), made, joined, corrected, found)
+    return replace(report, delivery=number)
 
 
 def store_paths(store: Store, intake: Intake) -> None:
@@ -171,7 +120,7 @@ def sweep_and_teach(folder: Path, asked: Asked, store: Store, prepared: Prepared
 def relearn(folder: Path, store: Store, settings: Settings, notify: Notify, verbose: int) -> Report:
     """Learn corrections alone."""
     files.sweep(folder, store)
-    corrected = correct(folder, store, loaded(folder, store, verbose, settings), notify)
+    corrected = correct(folder, store, again(folder, store, settings, verbose)[0], notify)
     return Report(None, 0, {}, {}, corrected, {})
 
 
@@ -181,10 +130,10 @@ def _has_model(store: Store) -> bool:
 
 def _labels(
     store: Store, model: Whorl, catalog: Catalog, there: Listed, asked: Asked
-) -> tuple[Sequence[int] | None, dict[int, tuple[int, Cluster | None]]]:
+) -> tuple[Sequence[int] | None, Places]:
     """The labels as classes of the learner, and the cluster of each class: its id, and what it is if it is new."""
     stands = stored_clusters(store)
-    planned: dict[int, tuple[int, Cluster | None]] = {label: (cluster, None) for label, cluster in stands.items()}
+    planned: Places = {label: (cluster, None) for label, cluster in stands.items()}
     if there.labels is None:
         return None, planned
     class_of = {cluster: label for label, cluster in reversed(stands.items())}
@@ -217,50 +166,5 @@ def _key(store: Store, model: Whorl, intake: Intake, labels: Sequence[int] | Non
     before = store.rows("SELECT name FROM file WHERE kind = 'model'")
     params = {name: str(value) for name, value in model.get_params(deep=False).items()}
     content = [photo.content.hex() for photo in intake.photos]
-    text = json.dumps([before, params, content, None if labels is None else list(labels), asked.new])
+    text = json.dumps([before, params, content, None if labels is None else list(labels), asked.new, asked.all_new])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _delivered(
-    folder: Path,
-    store: Store,
-    model: Whorl,
-    intake: Intake,
-    asked: Asked,
-    planned: Mapping[int, tuple[int, Cluster | None]],
-) -> tuple[Delivered, Weights]:
-    """What was learned, with the files of the features and of the model, which are written here."""
-    catalog, classifier = store.catalog(), model.classifier_
-    features = classifier.features(intake.images)
-    places = dict(planned)
-    free = max([catalog.free, *(cluster + 1 for cluster, _ in places.values())])
-    for n, label in enumerate(sorted(set(map(int, model.labels_)) - places.keys())):
-        places[label] = free + n, NEW
-    labels = [int(label) for label in model.labels_]
-    weights = weights_of(folder, model)
-    chances = softmax(classifier.scores_of(features)[classifier.rule], weights.scale)
-    sure = chances[np.arange(len(labels)), np.searchsorted(model.classes_, labels)].tolist()
-    arrivals = [
-        Arrival(
-            content=photo.content,
-            pixels=photo.pixels,
-            path=photo.path,
-            kept=files.keep_photo(folder, Path(photo.path), photo.content) if asked.keep else None,
-            bytes=photo.bytes,
-            taken=photo.taken,
-            cluster=places[label][0],
-            label=label,
-            sure=probability,
-        )
-        for photo, label, probability in zip(intake.photos, labels, sure, strict=True)
-    ]
-    made = {cluster: one for label in sorted(set(labels)) for cluster, one in [places[label]] if one is not None}
-
-    def write(work: Path) -> Path:
-        write_tensors(work / "features", {"features": torch.from_numpy(features)}, {})
-        return work / "features"
-
-    stored = files.add(folder, "features", write)
-    labelled = model.deliveries_[-1].labelled
-    delivered = Delivered(str(asked.folder.absolute()), labelled, arrivals, made, stored)
-    return delivered, weights

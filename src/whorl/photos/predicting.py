@@ -12,7 +12,7 @@ from whorl.photos.answers import THRESHOLD, Answer, answers, by_cluster, photos_
 from whorl.photos.catalog import Catalog
 from whorl.photos.corrections import stored_clusters
 from whorl.photos.files import Missing
-from whorl.photos.learning import loaded
+from whorl.photos.opening import loaded
 from whorl.photos.store import Store
 
 

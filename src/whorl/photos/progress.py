@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from whorl.errors import WhorlError
@@ -16,23 +17,31 @@ from whorl.training import Halt
 from whorl.types import ImageSource
 
 
-def epochs(
-    folder: Path,
-    model: Whorl,
-    images: ImageSource,
-    labels: Sequence[int] | None,
-    new: int | None,
-    key: str,
-    regroup: Regrouping | None = None,
-) -> Iterator[int]:
-    """Learn a delivery; yields the number of epochs after each one. ``key`` identifies the step."""
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What the estimator learns in one step, as for :meth:`whorl.Whorl.learning`."""
+
+    images: ImageSource
+    labels: Sequence[int] | None = None
+    new: int | None = None
+    mixed: bool = False
+    regroup: Regrouping | None = None
+
+    def taught(self, model: Whorl, resume: Halt | None) -> Iterator[Halt]:
+        """Learn it; yields the position after each epoch."""
+        mixed = self.mixed if self.labels is None else None
+        return model.learning(self.images, self.labels, self.new, mixed, regroup=self.regroup, resume=resume)
+
+
+def epochs(folder: Path, model: Whorl, lesson: Lesson, key: str) -> Iterator[int]:
+    """Learn a lesson; yields the number of epochs after each one. ``key`` identifies the step."""
     path = folder / LEARNING / f"{key}.safetensors"
     resume = _stored(path, key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from None
-    for done, halt in enumerate(model.learning(images, labels, new, regroup=regroup, resume=resume), 1):
+    for done, halt in enumerate(lesson.taught(model, resume), 1):
         save_epoch(path, 0, halt, Spent(), 0, key)
         yield done
     finished(folder)

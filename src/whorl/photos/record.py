@@ -17,7 +17,7 @@ class Arrival:
     content: bytes
     """A hash of the file."""
     pixels: bytes
-    """A hash of what the model sees of it, by which exemplars are recognised."""
+    """A hash of what the model learns of it, by which exemplars are recognised: pixels, or features that are frozen."""
     path: str
     kept: str | None
     """The name of the copy in the model folder, if there is one."""
@@ -25,9 +25,9 @@ class Arrival:
     taken: str | None
     """When the photo was taken, by its EXIF block."""
     cluster: int
-    label: int
-    """The name of the learner's class that it was learned as."""
-    sure: float
+    label: int | None
+    """The name of the learner's class that it was learned as; None for junk, which was not learned."""
+    sure: float | None
     """The probability of that class after learning."""
 
 

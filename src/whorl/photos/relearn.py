@@ -14,15 +14,16 @@ import torch
 from whorl.data.decode import decode, file_hash
 from whorl.data.options import Notify
 from whorl.data.parts import fits
-from whorl.data.source import ArraySource, Concat, FileSource
+from whorl.data.source import ArraySource, Concat, FileSource, in_memory
 from whorl.errors import WhorlError, count
 from whorl.estimator import Whorl
 from whorl.photos import files
 from whorl.photos.answers import scale_of
 from whorl.photos.catalog import Change
 from whorl.photos.corrections import Correction, correction
+from whorl.photos.features import stored_features
 from whorl.photos.intake import hashed
-from whorl.photos.progress import epochs
+from whorl.photos.progress import Lesson, epochs
 from whorl.photos.record import Weights, set_model
 from whorl.photos.store import Store
 from whorl.regroup import Regrouping
@@ -73,7 +74,7 @@ def correct(folder: Path, store: Store, model: Whorl, notify: Notify) -> int:
     if images is None:
         raise WhorlError("the corrections cannot be learned, since the photos are gone and there are no exemplars")
     notify(f"learning corrections: {count(len(labels), 'photo')} of {count(len(set(labels)), 'cluster')}")
-    for _ in epochs(folder, model, images, labels, None, _key(store, what, labels), regroup):
+    for _ in epochs(folder, model, Lesson(images, labels, regroup=regroup), _key(store, what, labels)):
         pass
     weights = weights_of(folder, model)
     with store.writing():
@@ -89,6 +90,24 @@ def weights_of(folder: Path, model: Whorl) -> Weights:
 
 
 def _found(store: Store, folder: Path, model: Whorl, what: Correction) -> _Found:
+    return (_features if model.classifier_.frozen else _photos)(store, folder, model, what)
+
+
+def _features(store: Store, folder: Path, model: Whorl, what: Correction) -> _Found:
+    """The features of all images of corrected clusters: a model with a frozen network learns nothing else of them."""
+    rows = [
+        (delivery, row, cluster)
+        for cluster in what.affected
+        for delivery, row in store.rows("SELECT delivery, row FROM image WHERE cluster = ? ORDER BY id", [cluster])
+    ]
+    if not rows:
+        return _Found(None, [], 0)
+    features = stored_features(folder, store, [(delivery, row) for delivery, row, _ in rows])
+    return _Found(in_memory(torch.from_numpy(features)), [cluster for _, _, cluster in rows], 0)
+
+
+def _photos(store: Store, folder: Path, model: Whorl, what: Correction) -> _Found:
+    """The photos of corrected clusters, and those that are exemplars."""
     side, memory = model.classifier_.inputs.size, model.memory_
     exemplar = {hashed(image.numpy()): n for n, image in enumerate(memory.images)}
     paths, stored, clusters, copied = list[str](), list[int](), list[int](), list[int]()
@@ -127,7 +146,7 @@ def _with_exemplars(
     others = [(n, label) for n, label in enumerate(exemplars) if label is not None and label not in labels]
     parts = [found.images] if found.images else []
     if others:
-        parts.append(ArraySource(model.memory_.images[torch.tensor([n for n, _ in others])]))
+        parts.append(in_memory(model.memory_.images[torch.tensor([n for n, _ in others])]))
     return _joined(parts), labels + [label for _, label in others]
 
 

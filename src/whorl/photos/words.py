@@ -17,9 +17,9 @@ def told(event: Event, log: Mapping[int, Event]) -> str:
         before = log[about["event"]]
         return f"{'took back' if kind == 'undo' else 'made again'} event {before.number}: {told(before, log)}"
     if kind == "learn":
-        new, old = made(event.change), len({move.after for move in event.change.moves}) - len(made(event.change))
-        parts = [f"new clusters {ranges(new)}"] * bool(new) + [f"more of {count(old, 'cluster')}"] * bool(old)
-        return f"learned {count(about['images'], 'photo')} of {about['folder']}: {', '.join(parts)}"
+        return f"learned {count(about['images'], 'photo')} of {about['folder']}: {_contents(event)}" + (
+            f"; network {about['net']}" if "net" in about else ""
+        )
     if kind == "correct":
         return f"learned corrections from {count(about['images'], 'photo')}"
     if kind == "name":
@@ -34,6 +34,20 @@ def told(event: Event, log: Mapping[int, Event]) -> str:
     if kind == "move":
         return f"moved {some} to {about['to']}"
     return f"called {some} junk"
+
+
+def _contents(event: Event) -> str:
+    """What was in a delivery."""
+    junk = {one.cluster for one in event.change.clusters if one.after.junk}
+    every, mixed = made(event.change), event.about.get("mixed")
+    new = [cluster for cluster in every if cluster not in junk]
+    old = len({move.after for move in event.change.moves}) - len(every)
+    some = f"new {'cluster' if len(new) == 1 else 'clusters'} {ranges(new)}" if new else ""
+    if new and mixed and mixed["low"] < mixed["high"]:
+        some += f" (estimated {mixed['low']} to {mixed['high']})"
+    others = f"more of {count(old, 'cluster')}" if old else ""
+    dropped = f"junk in cluster {listed(sorted(junk))}" if junk else ""
+    return ", ".join(filter(None, (some, others, dropped)))
 
 
 def made(change: Change) -> list[int]:

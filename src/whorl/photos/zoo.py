@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from whorl.data.options import Notify
     from whorl.photos.answers import Answer
-    from whorl.photos.learning import Asked, Report, Settings
+    from whorl.photos.asked import Asked, Settings
+    from whorl.photos.outcome import Report
 
 Edit = Callable[[Catalog], Change]
 Where = str | PathLike[str]
@@ -56,20 +57,25 @@ class Zoo:
     ----------
     folder : Path
         The model folder.
+    verbose : int
+        0 for no output, 1 for a progress bar on stderr while it learns.
     """
 
-    def __init__(self, folder: Path, store: Store | None) -> None:
+    def __init__(self, folder: Path, store: Store | None, verbose: int) -> None:
         self.folder: Path = folder
+        self.verbose: int = verbose
         self._opened = store
 
     @classmethod
-    def open(cls, folder: Where) -> Self:
+    def open(cls, folder: Where, verbose: int = 1) -> Self:
         """Open a model folder that exists.
 
         Parameters
         ----------
         folder : path
             The model folder.
+        verbose : int
+            0 for no output, 1 for a progress bar on stderr.
 
         Returns
         -------
@@ -81,10 +87,10 @@ class Zoo:
         if not _has_learned(store):
             store.close()
             raise WhorlError(f"{path} has not learned anything yet; learn labelled photos into it first")
-        return cls(path, store)
+        return cls(path, store, verbose)
 
     @classmethod
-    def new(cls, folder: Where) -> Self:
+    def new(cls, folder: Where, verbose: int = 1) -> Self:
         """A model folder that does not exist yet. The first delivery that it learns makes it."""
         path = Path(folder)
         may_become_model(path)
@@ -92,7 +98,7 @@ class Zoo:
         if store and not _has_learned(store):
             store.close()
             store = None
-        return cls(path, store)
+        return cls(path, store, verbose)
 
     def close(self) -> None:
         """Close the database."""
@@ -112,11 +118,11 @@ class Zoo:
         labels: str | None = None,
         new: int | None = None,
         *,
+        all_new: bool = False,
         settings: Settings | None = None,
         keep_photos: bool = False,
         yes: bool = False,
         notify: Notify | None = None,
-        verbose: int = 1,
     ) -> Report:
         """Learn corrections that were made since the last time, then the new photos of a folder.
 
@@ -130,7 +136,10 @@ class Zoo:
             ``"folders"`` if the photos are in a folder per class, or the path of a table with a file and a label in
             each row. The first delivery is labelled by its folders by default, later ones have no labels.
         new : int, optional
-            The number of new classes in a delivery without labels.
+            The number of new classes in a delivery without labels; by default it is estimated. Photos that the model
+            knows go to their classes, and those that fit no class into a junk cluster.
+        all_new : bool
+            Whether all photos of a delivery without labels belong to new classes; ``new`` is then needed.
         settings : Settings, optional
             Method, network and more of a new model.
         keep_photos : bool
@@ -139,25 +148,24 @@ class Zoo:
             Whether labels that are one letter away from the name of a cluster are other classes.
         notify : callable, optional
             Gets a line for the user about photos that are not learned, and more.
-        verbose : int
-            0 for no output, 1 for a progress bar on stderr.
 
         Returns
         -------
         Report
             What was learned, and which photos were not.
         """
-        from whorl.photos.learning import Asked, Settings, prepare, relearn, sweep_and_teach
+        from whorl.photos.asked import Asked, Settings
+        from whorl.photos.learning import prepare, relearn, sweep_and_teach
 
         chosen, say = settings or Settings(), notify or _silent
         if photos is None:
             with self._writing() as store:
-                return relearn(self.folder, store, chosen, say, verbose)
-        asked = Asked(Path(photos), labels, new, keep_photos, yes)
+                return relearn(self.folder, store, chosen, say, self.verbose)
+        asked = Asked(Path(photos), labels, new, all_new, keep_photos, yes)
         if self._opened is None:
-            return self._begin(asked, chosen, say, verbose)
+            return self._begin(asked, chosen, say)
         with self._writing() as store:
-            prepared = prepare(self.folder, asked, chosen, store, say, verbose)
+            prepared = prepare(self.folder, asked, chosen, store, say, self.verbose)
             return sweep_and_teach(self.folder, asked, store, prepared, say)
 
     def predict(
@@ -196,8 +204,11 @@ class Zoo:
             found.append(ClusterInfo(id, one.name, images, one.junk, delivery, sure))
         return sorted(found, key=lambda one: (one.junk, one.id))
 
-    def images(self, cluster: int) -> list[tuple[int, str, float]]:
-        """The images of a cluster, the surest one first: id, path, and the probability with which it was learned."""
+    def images(self, cluster: int) -> list[tuple[int, str, float | None]]:
+        """The images of a cluster, the surest one first: id, path, and the probability with which it was learned.
+
+        The probability of an image that was put aside as junk is None.
+        """
         edits.require(self.catalog, [cluster])
         query = "SELECT id, path, sure FROM image WHERE cluster = ? ORDER BY sure DESC, id"
         return [(row[0], row[1], row[2]) for row in self._store.rows(query, [cluster])]
@@ -282,12 +293,12 @@ class Zoo:
         """Make the edit again that was taken back last."""
         return self._step(edits.REDO)
 
-    def _begin(self, asked: Asked, settings: Settings, notify: Notify, verbose: int) -> Report:
+    def _begin(self, asked: Asked, settings: Settings, notify: Notify) -> Report:
         """Learn the first delivery. Nothing is made on disk before it has been read."""
         from whorl.photos.learning import prepare, sweep_and_teach
 
         may_become_model(self.folder)
-        prepared = prepare(self.folder, asked, settings, None, notify, verbose)
+        prepared = prepare(self.folder, asked, settings, None, notify, self.verbose)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

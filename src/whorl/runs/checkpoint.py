@@ -26,7 +26,7 @@ from whorl.runs.files import OWN_FILE, START_OVER, nest, read_tensors, unnest, w
 from whorl.scores import Provenance
 from whorl.state import State
 from whorl.training import Halt
-from whorl.types import FloatArray, IntArray, Labelling
+from whorl.types import FloatArray, Found, IntArray, Labelling
 
 FORMAT = 2
 SCALE = "backbone.root_mean_square"
@@ -80,6 +80,8 @@ class Position(Header):
     passes: Whole = 0
     """0 in files of earlier versions."""
     networks_from: str | None = None
+    found: Found | None = None
+    """What was found in a mixed delivery."""
 
 
 def state_header(state: State) -> dict[str, object]:
@@ -303,6 +305,7 @@ def save_epoch(path: Path, task: int, halt: Halt, spent: Spent, log: int, run: s
         known=halt.labels.known,
         new=halt.labels.new,
         log=log,
+        found=halt.labels.found,
         **asdict(spent),
     )
     write_tensors(path, tensors, about.model_dump())
@@ -320,7 +323,9 @@ def load_epoch(path: Path, run: str = "") -> tuple[Position, Halt | None, Spent]
             raise ValueError("it has no start of its phase")
         ids = numbers(tensors, "labels", where.known + where.new)
         unsure = numbers(tensors, "unsure", len(ids)) if "unsure" in tensors else ids[:0]
-        labels = Labelling.of_groups(ids - where.known, where.known, where.new, unsure)
+        labels = Labelling(ids, where.known, where.new, unsure, where.found)
+        if where.found and set(where.found.junk) != set(unsure.tolist()):
+            raise ValueError("its junk is not what is left out")
         starts, networks = unnest_all("start", tensors), unnest_all("network", tensors)
         if len(starts) != where.starts:
             raise ValueError(f"it has {len(starts)} of {where.starts} starts")
