@@ -99,6 +99,13 @@ def test_clusters_and_edits(zoo: Path, call: Call) -> None:
             ("learn", "--into", "zoo", "--new", "3"),
             "--labels, --new and --all-new are about a folder of photos",
         ),
+        (("learn", "x", "--into", "zoo", "--all-new"), "the number of classes is not estimated with --all-new; state"),
+        (("learn", "x", "--into", "y", "--new", "2"), "--new is about photos without labels, and these have some"),
+        (
+            ("learn", "x", "--into", "y", "--net", "hf:x", "--tune", "some"),
+            "unknown net.tune value 'some'; known: all, last, none",
+        ),
+        (("learn", "x", "--into", "y", "--weights", "w"), "--weights is for networks of timm and transformers"),
         (("learn", "x", "--into", "y", "--method", "oours"), "unknown method 'oours'; did you mean 'ours'?"),
         (("learn", "x", "--into", "y", "--set", "train.epoch=3"), "unknown config key 'train.epoch'"),
         (("sort", "x", "--with", "zoo", "--to", "y", "--link", "--move"), "choose one of --copy, --link and --move"),

@@ -380,3 +380,8 @@ class LearnFlags(Flags):
     yes: Annotated[bool, Opt("--yes", help="Labels that look like a typo of a name are other classes.")] = False
     as_json: Annotated[bool, Opt("--json", help="Print one JSON document on stdout.")] = False
     quiet: Annotated[bool, Opt("--quiet", help="No progress.")] = False
+
+    @classmethod
+    def flag_of(cls) -> dict[str, str]:
+        """As for all commands; the network is a parameter of the estimator, and ``net.arch`` in its config."""
+        return {**super().flag_of(), "net.arch": "--net"}

@@ -93,10 +93,10 @@ def _clusters(named: Mapping[int, str | None]) -> str:
 def _settings(flags: LearnFlags) -> Settings:
     """The choices for a new model, checked before anything is imported that takes long."""
     from whorl.known import check_asked, require
-    from whorl.tree import leaves, merge, parse_override
+    from whorl.tree import leaves, merge, override, parse_override
 
     options = merge(*map(parse_override, flags.set_ or []))
-    check_asked(options)
+    check_asked(merge(options, override(("net.tune", flags.tune))))
     for key, name in (("method.name", flags.method), ("recipe", flags.recipe)):
         if name is not None:
             require(key, name)

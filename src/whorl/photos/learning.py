@@ -38,9 +38,9 @@ def prepare(
     folder: Path, asked: Asked, settings: Settings, store: Store | None, notify: Notify, verbose: int
 ) -> Prepared:
     """The model and the new photos. Nothing is written; wrong input is refused here."""
-    model, side = begun(settings, verbose) if store is None else again(folder, store, settings, verbose)
     wanted = asked.labels or (None if store else FOLDERS)
     asked.check(wanted is not None)
+    model, side = begun(settings, verbose) if store is None else again(folder, store, settings, verbose)
     if store and wanted is None and asked.mixed:
         _require_exemplars(model)
     there = listed(asked.folder, wanted, notify)
