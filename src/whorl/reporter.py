@@ -43,7 +43,7 @@ class Counted:
 
     def __init__(self, ticker: Ticker, images: int) -> None:
         self._ticker = ticker
-        self.images = images
+        self.images: int = images
 
     def tick(self, images: int, loss: Tensor) -> None:
         """Count the images of a batch."""
