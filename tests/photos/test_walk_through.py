@@ -51,7 +51,7 @@ def test_the_commands_of_the_page_run(photos: Path, call: Call) -> None:
     mixed = said["learn photos/2026-05 --into zoo"]
     assert re.search(r"^known: \d+ photos of clusters ", mixed, re.MULTILINE)
     assert re.search(r"^new: \d+ photos of clusters 5, ", mixed, re.MULTILINE)
-    assert re.search(r"^\d+ new classes.*: the silhouette is highest", mixed, re.MULTILINE)
+    assert re.search(r"^\d+ new classes.*: the silhouette of held-out samples is highest", mixed, re.MULTILINE)
     assert "\n3 new classes: the number was given\n" in said["learn photos/2026-06 --into zoo --new 3"]
     assert said["learn --into zoo"].startswith("learned corrections from ")
     with Zoo.open("zoo", verbose=0) as zoo:
