@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -142,3 +145,16 @@ class StopsInTask2(Silent):
     def epoch(self, record: EpochRecord) -> None:
         if record.task == 2:
             raise InterruptedError
+
+
+def killer(event: int) -> Callable[..., None]:
+    """A function that kills this process with SIGKILL when it is called for the ``event``-th time."""
+    left = event
+
+    def count(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import sys
 from pathlib import Path
@@ -34,14 +33,8 @@ CHANGES = "open", "os.rename", "os.remove", "os.truncate"
 
 def _run_until_killed(config: ExperimentConfig, data: Dataset, out: Path, event: int) -> None:
     """Run a config; the process kills itself at the given change of a file or update of the optimiser."""
-    left = event
     torch.set_num_threads(1)
-
-    def count(*_: object) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+    count = checks.killer(event)
 
     def audit(name: str, values: tuple[Any, ...]) -> None:
         if name in CHANGES and str(values[0]).startswith(str(out)) and (name != "open" or values[1] != "rb"):

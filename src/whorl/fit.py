@@ -99,10 +99,8 @@ def fit(
                     batch = Batch(x, y, out.logits[: len(x)], out.features[: len(x)], number)
                     loss, others = phase.loss(batch), out.features[len(x) :]
                     for aside, (extra, targets) in zip(phase.asides, further, strict=True):
-                        loss, others = (
-                            loss + aside.loss(batch.features, others[: len(extra)], targets),
-                            others[len(extra) :],
-                        )
+                        mine, others = others[: len(extra)], others[len(extra) :]
+                        loss = loss + aside.loss(batch.features, mine, targets)
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 if phase.noise:

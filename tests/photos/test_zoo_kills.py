@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import shutil
 import signal
 import sys
@@ -15,6 +14,7 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+import checks
 from albums import digits
 from whorl.photos.catalog import Catalog
 from whorl.photos.store import Store, replayed
@@ -39,14 +39,8 @@ def _act(command: str, home: Path) -> None:
 
 def _until_killed(command: str, home: Path, event: int) -> None:
     """Run a command; the process kills itself at a change of a file, a transaction or an update of the weights."""
-    left = event
     torch.set_num_threads(1)
-
-    def count(*_: object) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+    count = checks.killer(event)
 
     def audit(name: str, values: tuple[Any, ...]) -> None:
         if name in CHANGES and str(values[0]).startswith(str(home / "zoo")):
